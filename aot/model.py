@@ -1,0 +1,228 @@
+"""The values that travel between stages: plain frozen dataclasses, no behaviour beyond small queries.
+
+``sources`` -> SourceFile -> ``lower`` -> LoweredSource -> ``binary``/``host`` -> CompiledSource
+-> ``metadata`` -> manifest -> ``package`` -> FileSet -> ``wheel``.
+Everything here can be written as JSON and read back (``aot.codec``), since sources are
+compiled in processes of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+TENSOR, LAUNCH, KERNEL = "tensor", "launch", "kernel"
+"""Levels of a function: linalg on values; gpu.launch with host code; a kernel without host code."""
+
+# What host code of a function does besides launching on the caller's stream (Function.flags).
+READS_DEVICE = "reads_device"
+"""Host code reads device memory: the call waits there, and cannot be captured in a CUDA graph."""
+HOST_SYNC = "host_sync"
+"""gpu.wait really waits: host memory is registered, shared or copied (launch level)."""
+MESSAGES = "messages"
+"""A kernel prints or asserts: one synchronisation before the call returns."""
+FORK = "fork"
+"""Two or more token chains: each gets a stream of its own, ordered with the caller's."""
+SERIAL = "serial"
+"""async.execute: one stream, inline execution, events ignored."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in a source."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """A ranked tensor or memref as the caller sees it."""
+
+    kind: str
+    """``tensor`` (a value) or ``memref`` (a reference)."""
+    dtype: str
+    """MLIR spelling of the element type: ``f32``, ``bf16``, ``i1``, ``f8E4M3FN``, ``index``, ``complex<f32>``."""
+    shape: tuple[int | None, ...]
+    """Extents; None where dynamic."""
+    strides: tuple[int | None, ...] | None = None
+    """In elements; None for the row-major contiguous layout; an entry None means any stride."""
+    offset: int | None = 0
+    """In elements; None means any offset."""
+
+    def text(self) -> str:
+        """MLIR's spelling, for messages: ``memref<?x128xf32, strided<[?, 1]>>``."""
+        dims = "".join(f"{'?' if d is None else d}x" for d in self.shape)
+        layout = ""
+        if self.strides is not None:
+            strides = ", ".join("?" if s is None else str(s) for s in self.strides)
+            offset = "" if self.offset == 0 else f", offset: {'?' if self.offset is None else self.offset}"
+            layout = f", strided<[{strides}]{offset}>"
+        return f"{self.kind}<{dims}{self.dtype}{layout}>"
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """A number passed by value."""
+
+    dtype: str
+    """``i1``…``i64``, ``index``, ``f16``, ``bf16``, ``f32``, ``f64``; kernels also ``ptr``."""
+
+    def text(self) -> str:
+        return self.dtype
+
+
+ValueType = ArrayType | ScalarType
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a function, or one parameter of a kernel."""
+
+    name: str
+    type: ValueType
+    role: str = "in"
+    """``in`` (read only), ``destination`` (written, and returned as a result), ``ref`` (memref: read and written), ``scalar``."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of a function."""
+
+    type: ValueType
+    argument: int | None = None
+    """Index of the argument whose object is returned, when the result is an argument."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A public host function: called from Python with arrays and numbers."""
+
+    name: str
+    entry: str
+    """Symbol of ``void entry(void **slots)`` in the host object (see templates/runtime/aot.h)."""
+    level: str
+    args: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    flags: tuple[str, ...] = ()
+    """Sorted; of READS_DEVICE, HOST_SYNC, MESSAGES, FORK, SERIAL."""
+    location: Location = Location()
+    doc: str = ""
+    """Comment that stands above the function in its source; may be empty."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel inside the source's blob."""
+
+    name: str
+    """As the user wrote it (or as outlining named it)."""
+    module: str
+    """Name of the gpu.module it came from."""
+    symbol: str
+    """Name inside the blob: ``<module>__<kernel>``."""
+    params: tuple[Argument, ...] = ()
+    callable: bool = False
+    """True for a user's kernel that no host function of its source launches: Python calls it with grid= and block=."""
+    grid: tuple[tuple[int, ...], ...] | None = None
+    """Default grid: per entry a postfix program over dims and symbols (aot.h, AOT_EXPR_*); None: must be passed."""
+    block: tuple[tuple[int, ...], ...] | None = None
+    shared: tuple[int, ...] | None = None
+    """Dynamic shared memory in bytes, as such a program; None: 0."""
+    cluster: tuple[int, int, int] | None = None
+    """Cluster size fixed in the code, in blocks."""
+    max_block: tuple[int, int, int] | None = None
+    """gpu.known_block_size, in threads: the only block size that may be launched."""
+    schedule: str = ""
+    """Name of the schedule that made it; empty for a user's own kernel."""
+    targets: tuple[str, ...] = ()
+    """Targets whose image holds it; empty: all."""
+    location: Location = Location()
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas says one kernel takes on one target."""
+
+    registers: int
+    """Per thread."""
+    static_shared_bytes: int
+    local_bytes: int
+    """Stack frame per thread."""
+    spill_bytes: int
+    """Spill stores per thread."""
+    max_threads: int
+    """Threads per block it can be launched with (register file and .maxntid)."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image in a fatbin."""
+
+    requested: str
+    """As asked for, canonical spelling: ``sm_90``, ``compute_90``."""
+    target: str
+    """As built: ``sm_90``, ``sm_90a``, ``compute_90``."""
+    kind: str
+    """``cubin`` or ``ptx``."""
+    bytes: int
+    ptx_version: str = ""
+    """PTX ISA version it was made from, such as ``8.0``."""
+
+
+@dataclass(frozen=True)
+class FatBinary:
+    """One fatbin: one image per target."""
+
+    data: bytes
+    images: tuple[Image, ...]
+    usage: tuple[tuple[str, str, Usage], ...] = ()
+    """(kernel symbol, target, usage), sorted; cubins only."""
+
+
+@dataclass(frozen=True)
+class HostObject:
+    """Host code of one source for one machine, as assembly text."""
+
+    triple: str
+    """``x86_64-linux-gnu`` or ``aarch64-linux-gnu``."""
+    assembly: bytes
+
+
+@dataclass(frozen=True)
+class CompiledSource:
+    """All that one source contributes to a package."""
+
+    name: str
+    """Namespace in the package: a Python identifier."""
+    path: str
+    """As the user gave it, for messages."""
+    sha256: str
+    """Of the source's bytes."""
+    functions: tuple[Function, ...]
+    kernels: tuple[Kernel, ...]
+    fatbin: FatBinary | None
+    """None when the source launches nothing (allocation only)."""
+    host: tuple[HostObject, ...]
+    """Empty when there is no host code."""
+    messages: tuple[str, ...] = ()
+    """Texts of host assertions, by the index that aot_rt_assert gets."""
+    skipped: tuple[str, ...] = ()
+    """Requested archs that aot.toml leaves out for this source."""
+    notes: tuple[str, ...] = ()
+    """Things the user should know (for -v and the summary)."""
+    passthrough: tuple[str, ...] = field(default=())
+    """Names of ready gpu.binary ops taken as they are."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A source as found on disk, before MLIR has seen it."""
+
+    name: str
+    path: str
+    data: bytes
+    """Text or bytecode."""
+    transform: str | None = None
+    """Path of ``<name>.transform.mlir`` when there is one."""

@@ -1,0 +1,188 @@
+/* The contract between compiled host code, the generated constant tables and the runtime.
+ *
+ *   compiled host code (LLVM, from the source's MLIR)  --calls-->  aot_rt_*, mgpu*, print*   [rt_*.c, mgpu.c, print.c]
+ *   tables.c (generated, constants only)               --describes-->  sources, functions, kernels, blobs
+ *   py_*.c (CPython Limited API 3.10)                  --reads tables, checks arguments, calls entries
+ *
+ * Nothing here is exported from the extension (version script); every symbol is hidden. */
+#ifndef AOT_H
+#define AOT_H
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+
+/* ------------------------------------------------------------------ constant tables (tables.c) */
+
+enum { AOT_ARRAY, AOT_SCALAR };                                /* aot_value.kind */
+enum { AOT_IN, AOT_DESTINATION, AOT_REF };                     /* aot_value.role, arrays only */
+
+/* DLPack dtype codes, also used for scalars; AOT_DL_INDEX is MLIR's index (int64 at the call). */
+enum { AOT_DL_INT = 0, AOT_DL_UINT = 1, AOT_DL_FLOAT = 2, AOT_DL_BFLOAT = 4, AOT_DL_COMPLEX = 5, AOT_DL_BOOL = 6,
+       AOT_DL_F8E4M3FN = 10, AOT_DL_F8E5M2 = 12, AOT_DL_PTR = 100 };
+
+#define AOT_DYNAMIC INT64_MIN                                  /* an extent, stride or offset known only at the call */
+#define AOT_MAX_RANK 16
+
+typedef struct aot_value {                                     /* an argument, a result or a kernel parameter */
+  const char *name;                                            /* argument name; "" for results */
+  const char *type;                                            /* MLIR spelling for messages: "memref<?x128xf32>" */
+  uint8_t kind, role;
+  uint8_t dl_code, dl_bits;                                    /* element type or scalar type */
+  uint8_t index;                                               /* 1: MLIR's index type */
+  uint8_t rank;
+  int16_t alias;                                               /* results: argument whose object is returned, else -1 */
+  const int64_t *shape;                                        /* rank entries, AOT_DYNAMIC where not static */
+  const int64_t *strides;                                      /* NULL: row-major contiguous; else rank entries, elements */
+  int64_t offset;                                              /* elements; AOT_DYNAMIC: any */
+  uint8_t storage;                                             /* bytes per element (or scalar) in memory */
+} aot_value;
+
+/* Function flags: what host code does besides launching on the caller's stream (aot/model.py has the words). */
+enum { AOT_READS_DEVICE = 1, AOT_HOST_SYNC = 2, AOT_MESSAGES = 4, AOT_FORK = 8, AOT_SERIAL = 16 };
+
+struct aot_source;
+typedef void (*aot_entry)(void **slots);
+/* slots[0..nargs-1]: for an array, a pointer to its MLIR descriptor {alloc, aligned, offset, sizes[rank], strides[rank]}
+ * (8-byte fields); for a scalar, a pointer to its value (index, i64: 8 bytes; i1: 1 byte).
+ * slots[nargs..nargs+nresults-1]: where results go; NULL for results with alias >= 0. Descriptors for arrays, values for scalars. */
+
+typedef struct aot_function {
+  const char *name, *doc;                                      /* doc: "f(x, y)\n--\n\n..." as CPython's __text_signature__ wants it */
+  aot_entry entry;
+  const struct aot_source *source;
+  const aot_value *args, *results;
+  uint16_t nargs, nresults;
+  uint32_t flags;
+} aot_function;
+
+/* Postfix programs over int64: launch defaults of kernels. Dims number all dimensions of the array parameters in order
+ * (static ones too), symbols number the integer and index parameters in order. AOT_EXPR_CONST, _DIM and _SYM take the next word. */
+enum { AOT_EXPR_END, AOT_EXPR_CONST, AOT_EXPR_DIM, AOT_EXPR_SYM, AOT_EXPR_ADD, AOT_EXPR_MUL, AOT_EXPR_FLOORDIV,
+       AOT_EXPR_CEILDIV, AOT_EXPR_MOD };
+
+typedef struct aot_kernel {
+  const char *symbol;                                          /* name inside the blob */
+  const char *name, *doc;                                      /* user's name */
+  const struct aot_source *source;
+  const aot_value *params;                                     /* arrays expand to 3+2*rank driver parameters */
+  uint16_t nparams;
+  uint8_t callable;                                            /* exposed to Python */
+  uint8_t bare;                                                /* arrays are passed as one pointer each (llvm.func kernels) */
+  const int64_t *grid[3], *block[3], *shared;                  /* default programs; NULL: none */
+  uint32_t cluster[3];                                         /* 0: none fixed */
+  uint32_t required_block[3];                                  /* 0: any */
+} aot_kernel;
+
+typedef struct aot_image { const char *requested, *target, *kind; } aot_image;
+
+struct aot_state;                                              /* mutable, one per source: modules per context (rt_module.c) */
+typedef struct aot_source {
+  const char *name;
+  const unsigned char *blob;                                   /* NULL: nothing to load */
+  size_t blob_bytes;
+  const aot_kernel *kernels; uint32_t nkernels;
+  const aot_function *functions; uint32_t nfunctions;
+  const aot_image *images; uint32_t nimages;
+  const char *const *messages;                                 /* texts of host assertions */
+  struct aot_state *state;
+} aot_source;
+
+typedef struct aot_package {
+  const char *name, *version;                                  /* import name: "mykernels" */
+  const char *toolchain;                                       /* "ptxas 13.5, MLIR 22.1.8" for messages */
+  int min_driver_cuda;                                         /* 13000 = CUDA 13.0: what the cubins need */
+  const char *manifest; size_t manifest_bytes;                 /* not used by C; aot.json is read by Python on demand */
+  const aot_source *const *sources; uint32_t nsources;
+} aot_package;
+extern const aot_package aot_this_package;
+
+/* ------------------------------------------------------------------ one call (a frame on the C stack) */
+
+typedef struct { void *alloc, *aligned; int64_t offset, dims[2 * AOT_MAX_RANK]; } aot_descriptor;   /* sizes[rank], strides[rank] */
+
+typedef struct aot_allocation { uint64_t address; uint8_t host; } aot_allocation;
+
+typedef struct aot_frame {
+  struct aot_frame *outer;                                     /* restored when the call ends: allocators can re-enter us */
+  jmp_buf unwind;                                              /* where a failing runtime call returns to */
+  const aot_function *function;
+  void *context;                                               /* CUcontext of the call */
+  uint64_t context_id;                                         /* cuCtxGetId; handles are reused, ids are not */
+  void *stream;                                                /* CUstream everything goes to */
+  int device;
+  /* what the call owns: freed in stream order when it fails, swept when it ends */
+  aot_allocation *live; uint32_t nlive, live_capacity;
+  /* forked streams (AOT_FORK), events */
+  void **forks; uint32_t nforks;
+  /* the first error of the call */
+  int code;                                                    /* CUresult, or < 0: AOT_E_* */
+  char message[512];
+  /* results: filled by the Python side's allocator */
+  int64_t extents[AOT_MAX_RANK]; uint32_t nextents;            /* of the result being asked for */
+  void *python;                                                /* py_call.c's own state */
+} aot_frame;
+
+enum { AOT_E_ASSERT = -1, AOT_E_SIZE = -2, AOT_E_LIMIT = -3, AOT_E_INTERNAL = -4, AOT_E_PYTHON = -5 /* a Python exception is set */,
+       AOT_E_NO_DRIVER = -6, AOT_E_NO_MEMORY = -7 };
+
+aot_frame *aot_current(void);                                  /* thread-local */
+void aot_push(aot_frame *frame);
+void aot_pop(aot_frame *frame);
+/* Records the first error and longjmps to frame->unwind. Called only from C functions that compiled host code calls directly
+ * (or their static helpers): never across a framework's C++ or Python frames. */
+_Noreturn void aot_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ------------------------------------------------------------------ what compiled host code calls (rt_*.c, mgpu.c, print.c) */
+
+/* Launches kernel number `kernel` of the source on `stream` (NULL: the call's stream). Grid in blocks, also with clusters;
+ * cluster sizes 0 when there is none. A zero grid extent skips the launch. `wait`: a synchronous launch of launch-level code. */
+void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
+                   int64_t cx, int64_t cy, int64_t cz, int32_t shared, void *stream, void **params, int32_t wait);
+/* Device memory of this call (tensor level): stream-ordered from our pool. `out` is memref<?xi8>'s descriptor. */
+typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } aot_bytes;
+void _mlir_ciface_aot_rt_alloc(aot_bytes *out, int64_t bytes);
+void aot_rt_free(int64_t address);
+/* Result k of the function: first its extents, axis by axis, then the memory. */
+void aot_rt_result_extent(int64_t k, int64_t axis, int64_t extent);
+void _mlir_ciface_aot_rt_result(aot_bytes *out, int64_t k, int64_t bytes);
+/* Host reads of device memory: the only places where tensor-level host code waits. */
+int8_t aot_rt_load_i8(int64_t address);
+int16_t aot_rt_load_i16(int64_t address);
+int32_t aot_rt_load_i32(int64_t address);
+int64_t aot_rt_load_i64(int64_t address);
+/* cf.assert in host code; `message` indexes source->messages. The source is that of the frame's function. */
+void aot_rt_assert(_Bool ok, int32_t message);
+/* Host memory of launch-level functions: names that finalize-memref-to-llvm{use-generic-functions} emits. Tracked, swept. */
+void *_mlir_memref_to_llvm_alloc(size_t bytes);
+void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes);
+void _mlir_memref_to_llvm_free(void *address);
+/* plus mgpu* (mgpu.c), mlirAsyncRuntime* (async.c), printMemref*, print* (print.c): upstream's names and signatures. */
+
+/* ------------------------------------------------------------------ runtime core, used by the Python side (rt_*.c) */
+
+/* Opens libcuda (RTLD_LOCAL) and cuInit once; 0, or an error with text in `message` (AOT_E_NO_DRIVER: no driver on this machine). */
+int aot_driver(char *message, size_t size);
+/* Makes sure a context of `device` is current: the current one if it is of that device, else the device's primary context
+ * (the previous context is put in *restore and must be given back with aot_context_leave). */
+int aot_context_enter(int device, void **context, uint64_t *id, void **restore);
+void aot_context_leave(void *restore);
+/* Loads the source's blob in the current context, fetches and loads all its functions; thread-safe, once per context id. */
+int aot_module_load(const aot_source *source, uint64_t context_id, char *message, size_t size);
+/* Kernel handle in the frame's context; loads the module when needed. 0 or an error recorded like aot_module_load's. */
+int aot_kernel_handle(const aot_source *source, uint32_t kernel, uint64_t context_id, void **function, char *message, size_t size);
+/* Memory from our pool of the device, stream ordered. Falls back to cuMemAlloc where a device has no pools. */
+int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes, uint64_t *address);
+int aot_pool_free(uint64_t address, void *stream);
+int aot_pool_trim(int device);                                 /* gives cached memory back to the driver */
+/* Runs the function's entry with a frame already pushed: setjmp, entry, message sync, sweep. 0, or frame->code. */
+int aot_run(aot_frame *frame, void **slots);
+/* CUresult -> "CUDA_ERROR_..." */
+const char *aot_error_name(int code);
+
+/* ------------------------------------------------------------------ the Python side gives the core one callback */
+
+/* Memory for result k with frame->extents; called from _mlir_ciface_aot_rt_result. 0, or an error code with frame->message set
+ * (AOT_E_PYTHON: a Python exception is set). Must not longjmp. Implemented in py_result.c; the C tests have their own. */
+int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address);
+
+#endif
