@@ -1,0 +1,241 @@
+"""The door to MLIR's Python bindings: contexts, parsing, passes, and questions about operations.
+
+In: bytes of a source (text or bytecode). Out: verified modules, and errors whose diagnostics
+name the user's file, line and column, with the text of the line.
+
+>>> with context() as ctx:                                              # doctest: +SKIP
+...     module = parse(b"func.func @f() { return }", "kernels/f.mlir", ctx)
+...     run_passes(module, ["canonicalize", "cse"], "clean-up")
+
+The bindings are imported at first use, so that everything else works (and says what is
+missing) where they are not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any, Protocol
+
+from aot.errors import AotError, Diagnostic, LoweringError, SourceError, ToolMissing
+from aot.model import Location
+
+Context = Any
+Module = Any
+Operation = Any
+Value = Any
+"""mlir.ir's own classes; the bindings carry no types that mypy could check."""
+
+KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
+"""Operations whose bodies run on the device."""
+
+_UNNAMED = "-"
+"""File name that the bindings give to locations of a module parsed from memory."""
+_IDLE_NOTES = ("see current operation", "Available dialects")
+"""Starts of notes in which MLIR prints a whole operation or its manual: of no use beside file and line."""
+
+
+class Dumper(Protocol):
+    """Called after each named stage, for ``--dump``."""
+
+    def __call__(self, stage: str, module: Module) -> None: ...
+
+
+def no_dump(stage: str, module: Module) -> None:
+    """The Dumper that keeps nothing."""
+
+
+def bindings() -> Any:
+    """The module ``mlir.ir``; ToolMissing when it cannot be imported."""
+    try:
+        return importlib.import_module("mlir.ir")
+    except ImportError as error:
+        raise ToolMissing(
+            f"MLIR's Python bindings cannot be imported: {error}",
+            hint="install the build tools with: python -m pip install 'aot[build]'"
+            " (any distribution will do that provides the module `mlir` of LLVM 22 with the NVPTX back end)",
+        ) from error
+
+
+def version() -> str:
+    """Version of the bindings as the distribution that provides ``mlir`` tells it; ``unknown`` for a bare folder."""
+    bindings()
+    for name in sorted(metadata.packages_distributions().get("mlir", ())):
+        return metadata.version(name)
+    return "unknown"
+
+
+@contextmanager
+def context(mark: Callable[[str], None] | None = None) -> Iterator[Context]:
+    """A fresh context, entered together with an unknown location.
+
+    ``mark`` is told each step before it runs, so that a crash can be placed.
+    """
+    ir = bindings()
+    importlib.import_module("mlir.passmanager")
+    with ir.Context() as ctx, ir.Location.unknown():
+        # With threads, a diagnostic handler written in Python takes the process down.
+        ctx.enable_multithreading(False)
+        # Conversions create operations of dialects that the source does not mention, and only find loaded ones.
+        ctx.load_all_available_dialects()
+        ctx.allow_unregistered_dialects = False
+        ctx.aot_path, ctx.aot_lines, ctx.aot_mark, ctx.aot_warnings = "", [], mark, []
+
+        def keep_warning(diagnostic: Any) -> bool:
+            # Errors come with the exception; here arrive warnings and remarks only.
+            ctx.aot_warnings.append(_diagnostic(ctx, diagnostic))
+            return True
+
+        handler = ctx.attach_diagnostic_handler(keep_warning)
+        try:
+            yield ctx
+        finally:
+            handler.detach()
+
+
+def parse(data: bytes, path: str, ctx: Context) -> Module:
+    """Parse and verify text or bytecode; ``path`` is the name that messages use."""
+    ctx.aot_path = path
+    is_bytecode = data.startswith(b"ML\xefR")
+    ctx.aot_lines = [] if is_bytecode else data.decode("utf-8", "replace").splitlines()
+    mark(ctx, "parsing")
+    ir = bindings()
+    try:
+        return ir.Module.parse(data, context=ctx)
+    except ir.MLIRError as error:
+        raise _error(ctx, error, SourceError, f"{path}: not valid MLIR") from None
+
+
+def warnings(ctx: Context) -> tuple[Diagnostic, ...]:
+    """Warnings and remarks that MLIR has given in this context so far."""
+    return tuple(ctx.aot_warnings)
+
+
+def run_passes(module: Module, pipeline: Sequence[str], what: str, error: type[AotError] = LoweringError) -> None:
+    """Run pass strings one at a time, each as ``PassManager.add`` takes it.
+
+    A failure raises ``error`` with MLIR's diagnostics; ``what`` says in a few words what was being done.
+    """
+    ir = bindings()
+    manager = importlib.import_module("mlir.passmanager").PassManager
+    ctx = module.context
+    for text in pipeline:
+        mark(ctx, f"{what}: {text}")
+        passes = manager(context=ctx)
+        try:
+            passes.add(text)
+        except ValueError as problem:
+            raise LoweringError(f"{what}: MLIR does not accept the pass '{text}': {_one_line(problem)}") from None
+        try:
+            passes.run(module.operation)
+        except ir.MLIRError as problem:
+            name = text.split("{")[0]
+            raise _error(ctx, problem, error, f"{ctx.aot_path or 'module'}: {what} failed in pass '{name}'") from None
+
+
+def verify(module: Module, what: str) -> None:
+    """Check IR that Python code has rewritten; LoweringError with diagnostics when it is not valid."""
+    ir = bindings()
+    try:
+        module.operation.verify()
+    except ir.MLIRError as problem:
+        raise _error(module.context, problem, LoweringError, f"{module.context.aot_path}: {what}: invalid IR") from None
+
+
+def mark(ctx: Context, stage: str) -> None:
+    """Tell what is about to run in this context."""
+    if ctx.aot_mark is not None:
+        ctx.aot_mark(stage)
+
+
+def walk(op: Operation) -> list[Operation]:
+    """All operations in ``op`` (a module or an operation), inner ones before the operation that holds them."""
+    ir = bindings()
+    found: list[Operation] = []
+
+    def keep(each: Operation) -> Any:
+        found.append(each.operation)
+        return ir.WalkResult.ADVANCE
+
+    op.operation.walk(keep)
+    return found
+
+
+def op_names(op: Operation) -> set[str]:
+    """Names of all operations in ``op``."""
+    return {each.name for each in walk(op)}
+
+
+def owner(value: Value) -> Any:
+    """The Operation that makes ``value``, or the Block whose argument it is."""
+    made_by = value.owner
+    return getattr(made_by, "operation", made_by)
+
+
+def symbol_name(op: Operation) -> str:
+    """The operation's symbol, without ``@``; empty when it has none."""
+    attributes = op.operation.attributes
+    return bindings().StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else ""
+
+
+def parents(op: Operation) -> Iterator[Operation]:
+    """The operations around ``op``, innermost first."""
+    parent = op.operation.parent
+    while parent is not None:
+        yield parent.operation
+        parent = parent.operation.parent
+
+
+def inside_kernel(op: Operation) -> bool:
+    """Whether the operation runs on the device."""
+    return any(parent.name in KERNEL_SCOPES for parent in parents(op))
+
+
+def location_of(op: Operation) -> Location:
+    """Where the operation stands in the user's source, as far as it is known."""
+    operation = op.operation
+    return _location(operation.context, operation.location)
+
+
+def diagnostic_at(op: Operation, message: str) -> Diagnostic:
+    """A diagnostic of our own about ``op``, with its source line."""
+    return _placed(op.operation.context, location_of(op), message)
+
+
+def _placed(ctx: Context, place: Location, message: str, notes: tuple[Diagnostic, ...] = ()) -> Diagnostic:
+    lines = ctx.aot_lines
+    known = place.file == ctx.aot_path and 0 < place.line <= len(lines)
+    text = lines[place.line - 1] if known else ""
+    return Diagnostic(message, place.file, place.line, place.column, text, notes)
+
+
+def _location(ctx: Context, location: Any) -> Location:
+    """The first file location inside a location of any kind."""
+    if location.is_a_file():
+        name = location.filename
+        file = name.value if hasattr(name, "value") else str(name)
+        return Location(ctx.aot_path if file == _UNNAMED else file, location.start_line, location.start_col)
+    if location.is_a_name():
+        return _location(ctx, location.child_loc)
+    if location.is_a_callsite():
+        return _location(ctx, location.callee)
+    if location.is_a_fused():
+        places = (_location(ctx, each) for each in location.locations)
+        return next((place for place in places if place.line), Location(ctx.aot_path))
+    return Location(ctx.aot_path)
+
+
+def _diagnostic(ctx: Context, found: Any) -> Diagnostic:
+    notes = tuple(_diagnostic(ctx, note) for note in found.notes if not note.message.startswith(_IDLE_NOTES))
+    return _placed(ctx, _location(ctx, found.location), found.message.strip(), notes)
+
+
+def _error(ctx: Context, problem: Any, error: type[AotError], message: str) -> AotError:
+    found = tuple(_diagnostic(ctx, each) for each in problem.error_diagnostics)
+    return error(message, diagnostics=found)
+
+
+def _one_line(problem: Exception) -> str:
+    return str(problem).split("error: ", 1)[-1].splitlines()[0]
