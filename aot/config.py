@@ -1,0 +1,272 @@
+"""Reads ``aot.toml``, the settings that lie beside the sources (docs/aot-toml.md describes them).
+
+In: the file's text. Out: Config, with every value checked. Unknown keys are errors that name
+the nearest known one; every problem of the file is reported together, with its line.
+
+>>> parse('edition = 1\\n[package]\\nname = "demo"', "aot.toml").package.name
+'demo'
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aot import fileset
+from aot.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE_NAME = "aot.toml"
+EDITION = 1
+"""The only edition so far. A change that breaks files gets the next number; old ones keep their meaning."""
+COMPRESS = ("none", "fast", "size", "auto")
+ACCUMULATE = ("f32", "native")
+CUDA = (12, 13)
+HOSTS = ("x86-64", "aarch64")
+
+
+@dataclass(frozen=True)
+class PackageSettings:
+    """``[package]``: what the generated distribution says about itself."""
+
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+    license: str | None = None
+    """SPDX expression."""
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """``[build]``: defaults of the options of the same names; None where the file says nothing."""
+
+    archs: tuple[str, ...] | None = None
+    ptx: bool | None = None
+    compress: str | None = None
+    cuda: int | None = None
+    toolkit: str | None = None
+    """A folder, seen from the file's own folder."""
+    hosts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """``[source.<name>]``: what holds for one source only."""
+
+    archs: tuple[str, ...] | None = None
+    """The only architectures it can be built for; None: all that are asked for."""
+    min_arch: str | None = None
+    """The first architecture it can be built for."""
+    accumulate: str = "f32"
+    """Of f16 and bf16 reductions: wide, or in the element's own type."""
+    passes: tuple[str, ...] = ()
+    """MLIR passes that run on the parsed source before anything else."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole file; the default is that of a folder without one."""
+
+    path: str = ""
+    """Where it was read; empty when there is none."""
+    package: PackageSettings = PackageSettings()
+    build: BuildSettings = BuildSettings()
+    sources: Mapping[str, SourceSettings] = field(default_factory=dict)
+    """By namespace."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Dotted key -> its line, for messages."""
+
+    def source(self, name: str) -> SourceSettings:
+        """Settings of one source."""
+        return self.sources.get(name, SourceSettings())
+
+    def place(self, key: str) -> str:
+        """``file:line`` of a dotted key, or the file alone."""
+        line = self.lines.get(key)
+        return f"{self.path}:{line}" if line else self.path
+
+
+Check = Callable[[Any], str]
+"""Says what is wrong with a value; an empty text when nothing is."""
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) and value.strip() else "a text is needed"
+
+
+def _texts(value: Any) -> str:
+    good = isinstance(value, list) and value and all(isinstance(item, str) and item.strip() for item in value)
+    return "" if good else 'a list of texts is needed, such as ["…", "…"]'
+
+
+def _archs(value: Any) -> str:
+    good = not (_text(value) and _texts(value))
+    return "" if good else 'architectures are needed, such as ["sm_80", "sm_90"]'
+
+
+def _flag(value: Any) -> str:
+    return "" if isinstance(value, bool) else "true or false is needed"
+
+
+def _choice(*choices: object) -> Check:
+    def check(value: Any) -> str:
+        if value in choices and not isinstance(value, bool):
+            return ""
+        near = _nearest(value, [str(choice) for choice in choices]) if isinstance(value, str) else ""
+        return f"one of {', '.join(repr(choice) for choice in choices)} is needed{near}"
+
+    return check
+
+
+def _hosts(value: Any) -> str:
+    return _texts(value) or next((_choice(*HOSTS)(item) for item in value if item not in HOSTS), "")
+
+
+PACKAGE_KEYS: Mapping[str, Check] = {"name": _text, "version": _text, "description": _text, "license": _text}
+BUILD_KEYS: Mapping[str, Check] = {
+    "archs": _archs,
+    "ptx": _flag,
+    "compress": _choice(*COMPRESS),
+    "cuda": _choice(*CUDA),
+    "toolkit": _text,
+    "hosts": _hosts,
+}
+SOURCE_KEYS: Mapping[str, Check] = {
+    "archs": _archs,
+    "min-arch": _text,
+    "accumulate": _choice(*ACCUMULATE),
+    "passes": _texts,
+}
+TOP_KEYS = ("edition", "package", "build", "source")
+
+
+def load(folder: Path) -> Config:
+    """The config of a folder of sources; the default one when it has no ``aot.toml``."""
+    file = folder / FILE_NAME
+    if not file.exists():
+        return Config()
+    try:
+        text = fileset.read_file(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text") from error
+    return parse(text, str(file))
+
+
+def parse(text: str, path: str) -> Config:
+    """Checks the text of a file and makes its Config; ConfigError lists all that is wrong."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    lines = key_lines(text)
+    problems = _Problems(path, lines)
+    problems.unknown("", table, TOP_KEYS)
+    _check_edition(table, problems)
+    for section, keys in (("package", PACKAGE_KEYS), ("build", BUILD_KEYS)):
+        problems.table(section, table.get(section, {}), keys)
+    sources = table.get("source", {})
+    if not isinstance(sources, dict):
+        problems.add("source", "tables [source.<name>] are needed")
+        sources = {}
+    for name, settings in sources.items():
+        problems.table(f"source.{name}", settings, SOURCE_KEYS)
+    problems.stop()
+    return Config(
+        path,
+        PackageSettings(**table.get("package", {})),
+        BuildSettings(**_values(table.get("build", {}))),
+        {name: SourceSettings(**_values(settings)) for name, settings in sources.items()},
+        lines,
+    )
+
+
+def check_sources(config: Config, names: Sequence[str]) -> None:
+    """ConfigError when the file speaks of sources that are not there."""
+    wrong = [
+        f"{config.place(f'source.{name}')}: [source.{name}]: there is no such source{_nearest(name, names)}"
+        for name in config.sources
+        if name not in names
+    ]
+    if wrong:
+        raise ConfigError("\n".join(wrong), hint="the name is the file's stem, with '-', '.' and blanks as '_'")
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Dotted key -> line. TOML's parser gives no places; headers and keys are enough for messages."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+        key = re.match(r"\s*([\w\"'.-]+)\s*=", line)
+        if header:
+            table = re.sub(r"[\"'\s]", "", header.group(1))
+            lines.setdefault(table, number)
+        elif key:
+            name = re.sub(r"[\"']", "", key.group(1))
+            lines.setdefault(f"{table}.{name}" if table else name, number)
+    return lines
+
+
+@dataclass
+class _Problems:
+    """Collects what is wrong with one file."""
+
+    path: str
+    lines: Mapping[str, int]
+    found: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, key: str, text: str) -> None:
+        line = self.lines.get(key, 0)
+        self.found.append((line, f"{self.path}{f':{line}' if line else ''}: {key}: {text}"))
+
+    def unknown(self, prefix: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+        for key in table:
+            if key not in known:
+                dotted = f"{prefix}.{key}" if prefix else key
+                self.add(dotted, f"unknown key{_nearest(key, known)}; known are {', '.join(known)}")
+
+    def table(self, name: str, table: Any, keys: Mapping[str, Check]) -> None:
+        if not isinstance(table, dict):
+            self.add(name, f"a table [{name}] is needed")
+            return
+        self.unknown(name, table, tuple(keys))
+        for key, value in table.items():
+            wrong = keys[key](value) if key in keys else ""
+            if wrong:
+                self.add(f"{name}.{key}", f"{wrong}; got {value!r}")
+
+    def stop(self) -> None:
+        if self.found:
+            raise ConfigError("\n".join(text for _, text in sorted(self.found)))
+
+
+def _check_edition(table: Mapping[str, Any], problems: _Problems) -> None:
+    edition = table.get("edition")
+    if edition is None:
+        problems.add("edition", f"missing; write `edition = {EDITION}` on the first line")
+    elif edition is True or edition != EDITION:
+        problems.add("edition", f"this aot knows edition {EDITION} only; got {edition!r}")
+
+
+def _values(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists become tuples, a single text for archs a tuple of one, ``min-arch`` a Python name."""
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        one_text = key == "archs" and isinstance(value, str)
+        values[key.replace("-", "_")] = (value,) if one_text else tuple(value) if isinstance(value, list) else value
+    return values
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` when one of the known words is near."""
+    near = difflib.get_close_matches(word, known, 1, 0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,167 @@
+"""The door to the disk: every file that aot makes is written here.
+
+In: paths and bytes. Out: files that are whole or absent, and what was written.
+A file whose bytes did not change keeps its time stamp, so that ninja and CMake
+leave what depends on it alone.
+
+>>> write_tree({"a/b.txt": b"text"}, Path("build/tree"))   # doctest: +SKIP
+Written(changed=('a/b.txt',), removed=(), bytes=4)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from aot.errors import DiskError
+
+FileSet = Mapping[str, bytes]
+"""Files as a value: path with ``/``, relative to the tree's root -> content."""
+
+REASONS = {
+    errno.ENOSPC: "no space is left on the device",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EISDIR: "a folder stands where a file is needed",
+    errno.EEXIST: "a file stands where a folder is needed",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ENOENT: "it does not exist",
+}
+HINTS = {
+    errno.ENOSPC: "free some space, or choose another folder with --out and --work",
+    errno.EROFS: "choose another folder with --out or --work",
+    errno.EACCES: "choose another folder with --out or --work",
+    errno.ENOTDIR: "move that file away, or choose another folder with --out or --work",
+    errno.EEXIST: "move that file away, or choose another folder with --out or --work",
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What ``write_tree`` did."""
+
+    changed: tuple[str, ...]
+    """Paths that were new or had other bytes."""
+    removed: tuple[str, ...]
+    """Paths that the tree no longer holds."""
+    bytes: int
+    """Of all files of the tree together."""
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file."""
+    with _disk("read", path):
+        return path.read_bytes()
+
+
+def write_file(path: Path, data: bytes) -> bool:
+    """Writes one file whole, making its folder; False when it already had these bytes."""
+    with _disk("write", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return False
+        _replace(path, data)
+        return True
+
+
+def write_tree(files: FileSet, folder: Path) -> Written:
+    """Makes ``folder`` hold exactly ``files``."""
+    changed = []
+    for name in sorted(files):
+        parts = PurePosixPath(name).parts
+        assert parts, "a path without a name"
+        assert not {"..", "/"} & set(parts), f"outside the tree: {name}"
+        if write_file(folder.joinpath(*parts), files[name]):
+            changed.append(name)
+    removed = _prune(folder, frozenset(files))
+    return Written(tuple(changed), removed, sum(len(data) for data in files.values()))
+
+
+def publish(source: Path, folder: Path) -> Path:
+    """Copies a finished file into ``folder`` under its own name; it appears there whole or not at all."""
+    target = folder / source.name
+    data = read_file(source)
+    with _disk("write", target):
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(target, data)
+    return target
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder if it is there."""
+    with _disk("remove", path):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> Path:
+    """Makes a folder and its parents."""
+    with _disk("create", path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def check_writable(folder: Path) -> None:
+    """Raises early when ``folder`` could not be made or written, without making it."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    with _disk("write", folder):
+        if not existing.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "", str(existing))
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "", str(existing))
+        if existing == folder or os.statvfs(existing).f_flag & os.ST_RDONLY == 0:
+            return
+        raise OSError(errno.EROFS, "", str(existing))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Temporary name in the same folder, then rename: a reader sees the old bytes or the new ones."""
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _prune(folder: Path, keep: frozenset[str]) -> tuple[str, ...]:
+    """Removes files that are not in the tree, then folders that became empty."""
+    removed = []
+    with _disk("clean", folder):
+        for path in sorted(folder.rglob("*"), reverse=True):
+            name = path.relative_to(folder).as_posix()
+            if path.is_dir() and not path.is_symlink():
+                if not any(path.iterdir()):
+                    path.rmdir()
+            elif name not in keep:
+                path.unlink()
+                removed.append(name)
+    return tuple(sorted(removed))
+
+
+@contextlib.contextmanager
+def _disk(verb: str, path: Path) -> Iterator[None]:
+    """Turns an OSError into a DiskError that names the path, the reason and the way out."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or 0
+        culprit = Path(str(error.filename)) if error.filename else path
+        reason = REASONS.get(number, error.strerror or str(error))
+        where = f" ('{culprit}')" if number in (errno.ENOTDIR, errno.EEXIST) and culprit != path else ""
+        raise DiskError(f"cannot {verb} '{path}': {reason}{where}", hint=HINTS.get(number, "")) from error

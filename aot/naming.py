@@ -1,0 +1,170 @@
+"""All names of a package, and the rule that keeps them apart.
+
+In: stems of files, names of functions, the name the user asks for. Out: identifiers.
+
+Uniqueness rule. A source's namespace is its file's stem with ``-``, ``.`` and blanks turned
+into ``_``; two sources of one build never share a namespace. Inside a namespace all functions
+and callable kernels have different names, which are ASCII Python identifiers, no keywords and
+without a leading underscore. Entry symbols are ``aot_entry_<namespace>__<function>``: one
+namespace with ``__`` inside could make two of them equal (``a__b`` + ``c``, ``a`` + ``b__c``), so the whole
+set of entry symbols is checked too. A function stands at top level when exactly one source has
+it and no namespace or name of the package itself is called so.
+
+>>> namespace("soft-max")
+'soft_max'
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from aot.errors import PackageError, UsageError
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+RESERVED = frozenset({"check", "preload", "torch", "jax", "CudaError", "DeviceArray"})
+"""Names that a generated package has, or will have, at its top level."""
+CALL_WORDS = frozenset({"stream", "out", "grid", "block", "shared", "cluster"})
+"""Keywords of a call: an argument of that name would be ambiguous."""
+MAX_NAME = 200
+"""Longest file stem, symbol or distribution name in characters: file names end at 255 bytes."""
+
+
+def namespace(stem: str) -> str:
+    """The namespace that a source of this file stem gets; PackageError when it cannot have one."""
+    name = re.sub(r"[-. ]", "_", stem)
+    problem = _problem(name)
+    if not problem and name in RESERVED:
+        problem = "the package itself uses this name"
+    if problem:
+        raise PackageError(f"source '{stem}' cannot become the namespace '{name}': {problem}", hint="rename the file")
+    return name
+
+
+def check_namespaces(paths: Mapping[str, Sequence[str]]) -> None:
+    """PackageError when two files (namespace -> paths) want one namespace."""
+    clashes = [
+        f"'{name}': {', '.join(repr(p) for p in found)}" for name, found in sorted(paths.items()) if len(found) > 1
+    ]
+    if clashes:
+        raise PackageError(
+            "two sources with the same name: each needs a namespace of its own\n  " + "\n  ".join(clashes),
+            hint="rename one of the files ('-', '.' and blanks count as '_')",
+        )
+
+
+def check_functions(source: str, path: str, names: Iterable[str]) -> None:
+    """PackageError when the functions and callable kernels of a source cannot all be Python functions."""
+    problems, seen = [], set()
+    for name in names:
+        problem = _problem(name)
+        if problem:
+            problems.append(f"'@{name}': {problem}")
+        elif name in seen:
+            problems.append(f"'@{name}': two functions or kernels of this source have this name")
+        seen.add(name)
+    if problems:
+        raise PackageError(
+            f"{path}: functions that cannot be called from Python in namespace '{source}'\n  " + "\n  ".join(problems),
+            hint="rename them, or make those that are not called from Python private",
+        )
+
+
+def check_entries(functions: Iterable[tuple[str, str]]) -> None:
+    """PackageError when two (namespace, function) pairs would have one symbol."""
+    owners: dict[str, tuple[str, str]] = {}
+    for pair in functions:
+        first = owners.setdefault(entry_symbol(*pair), pair)
+        if first != pair:
+            raise PackageError(
+                f"function '{first[1]}' of source '{first[0]}' and function '{pair[1]}' of source '{pair[0]}' "
+                f"would share the symbol '{entry_symbol(*pair)}'",
+                hint="rename one of them so that '__' does not meet",
+            )
+
+
+def entry_symbol(source: str, function: str) -> str:
+    """Symbol of the function's entry in the host object."""
+    return f"aot_entry_{source}__{function}"
+
+
+def top_level(functions: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """(name, namespace) of functions (namespace -> names) that also stand at top level, sorted."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for source, names in functions.items():
+        for name in names:
+            owners[name].append(source)
+    taken = RESERVED | set(functions)
+    return tuple((name, found[0]) for name, found in sorted(owners.items()) if len(found) == 1 and name not in taken)
+
+
+def argument_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Python parameter names from SSA names: ``%0`` becomes ``arg0``, ``%in`` becomes ``in_``; all different."""
+    names: list[str] = []
+    for index, text in enumerate(texts):
+        name = re.sub(r"\W", "_", text, flags=re.ASCII)
+        if not IDENTIFIER.fullmatch(name) or name.strip("_").isdigit():
+            name = f"arg{index}"
+        elif keyword.iskeyword(name) or name in CALL_WORDS - {"out"}:
+            name += "_"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return tuple(names)
+
+
+def distribution(name: str) -> str:
+    """The checked distribution name; UsageError when it is none."""
+    if not DISTRIBUTION.fullmatch(name) or len(name) > MAX_NAME:
+        raise UsageError(
+            f"'{name}' is no name for a package: letters, digits, '-', '_' and '.', a letter or digit at both ends",
+            hint="choose one with --name",
+        )
+    import_name(name)
+    return name
+
+
+def import_name(name: str) -> str:
+    """The import name of a distribution name; UsageError when Python could not import it."""
+    module = canonicalize_name(name).replace("-", "_")
+    problem = _problem(module)
+    if not problem and module in sys.stdlib_module_names | {"aot"}:
+        problem = "it would hide an existing module"
+    if problem:
+        raise UsageError(
+            f"package name '{name}' gives the import name '{module}': {problem}", hint="choose one with --name"
+        )
+    return module
+
+
+def from_folder(folder: str) -> str:
+    """The package name that a folder's name stands for."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-._")
+
+
+def version(text: str) -> str:
+    """The version in its normal form; UsageError when it is none."""
+    try:
+        return str(Version(text))
+    except InvalidVersion as error:
+        raise UsageError(f"'{text}' is no version", hint="versions look like 1.0, 2.1.3 or 1.0rc1 (PEP 440)") from error
+
+
+def _problem(name: str) -> str:
+    """Why a name cannot be used from Python; empty when it can. Soft keywords (match, type) can."""
+    if not IDENTIFIER.fullmatch(name):
+        return "it is not an ASCII Python identifier"
+    if keyword.iskeyword(name):
+        return "it is a Python keyword"
+    if name.startswith("_"):
+        return "names with a leading underscore are reserved"
+    if len(name) > MAX_NAME:
+        return f"it is longer than {MAX_NAME} characters"
+    return ""

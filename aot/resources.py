@@ -1,0 +1,35 @@
+"""Finds the files that travel with the tool: ``templates/`` and ``build_rules/``.
+
+In a checkout they lie beside the package ``aot``, in an installed wheel inside it.
+
+>>> (build_rules() / "compile.ninja.in").is_file()
+True
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aot.errors import ToolMissing
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def templates() -> Path:
+    """The folder of templates that generated packages are made from."""
+    return _folder("templates")
+
+
+def build_rules() -> Path:
+    """The folder of ninja rules that drive the tool's own work."""
+    return _folder("build_rules")
+
+
+def _folder(name: str) -> Path:
+    for folder in (PACKAGE / name, PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise ToolMissing(
+        f"the folder '{name}' of aot is missing: looked in '{PACKAGE}' and '{PACKAGE.parent}'",
+        hint="the installation is damaged; install aot again",
+    )
