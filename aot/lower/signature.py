@@ -1,0 +1,254 @@
+"""Signatures of public host functions, read from the source's IR before any pass changes it.
+
+In: a module as the user wrote it (functions inlined, nothing else), and names found in the source text.
+Out: one model.Function per public function: names, types, roles, and which results are arguments.
+
+>>> read(module, {"square": ["x", "out"]})                                    # doctest: +SKIP
+(Function(name='square', args=(Argument('x', tensor<10x10xf32>, 'in'), Argument('out', ..., 'destination')), ...),)
+
+Tensor arguments are values. An argument is a *destination*, written by the call, when a returned value
+leads to it through ``outs`` operands of linalg operations and nothing else uses it, or when it carries
+``bufferization.writable = true``. That is decided here, before ``convert-elementwise-to-linalg`` turns
+``arith.addf %a, %b`` into an operation with ``outs(%a)``, which means nothing of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from aot import mlir
+from aot.errors import Diagnostic, LoweringError
+from aot.model import TENSOR, Argument, ArrayType, Function, Result, ScalarType, ValueType
+
+MAX_RANK = 16
+"""Of arrays at the call: AOT_MAX_RANK of the runtime."""
+WRITABLE = "bufferization.writable"
+_NAME = "aot.name"
+
+_SCALARS = frozenset({"index", "f16", "bf16", "f32", "f64"})
+_FLOATS_IN_ARRAYS = frozenset(
+    "f16 bf16 f32 f64 f8E4M3FN f8E5M2 f8E4M3FNUZ f8E5M2FNUZ f8E4M3B11FNUZ f8E8M0FNU f4E2M1FN".split()
+)
+_COMPLEX = frozenset({"complex<f32>", "complex<f64>"})
+
+_INSERTIONS = {"tensor.insert": 1, "tensor.insert_slice": 1}
+"""Operations that return an operand with something put in, by the number of that operand."""
+
+
+class _Unsupported(Exception):
+    """A type that cannot stand at a call; the text says why."""
+
+
+@dataclass(frozen=True)
+class _Returned:
+    """What one result leads to."""
+
+    argument: int | None = None
+    destination: bool = False
+
+
+def public_functions(module: ir.Module) -> list[ir.Operation]:
+    """The host functions that Python will call, in the source's order."""
+    tops = [op.operation for op in module.body.operations]
+    return [op for op in tops if op.name == "func.func" and op.regions[0].blocks and not _is_private(op)]
+
+
+def read(module: ir.Module, names: Mapping[str, Sequence[str]], level: str = TENSOR) -> tuple[Function, ...]:
+    """Signatures of all public functions; ``entry`` stays empty, since symbols are named later."""
+    functions: list[Function] = []
+    problems: list[Diagnostic] = []
+    for op in public_functions(module):
+        name = mlir.symbol_name(op)
+        try:
+            functions.append(_function(op, name, names.get(name, ()), level))
+        except _Unsupported as problem:
+            problems.append(mlir.diagnostic_at(op, str(problem)))
+    if problems:
+        raise LoweringError(
+            "functions with arguments or results that a call from Python cannot have", diagnostics=tuple(problems)
+        )
+    return tuple(functions)
+
+
+def protect_inputs(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Tell bufferization which tensor arguments it may write: destinations, and no others."""
+    by_name = {function.name: function for function in functions}
+    for op in public_functions(module):
+        function = by_name[mlir.symbol_name(op)]
+        attributes = []
+        for number, argument in enumerate(function.args):
+            entries = {each.name: each.attr for each in _argument_attributes(op, number)}
+            if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor":
+                entries[WRITABLE] = ir.BoolAttr.get(argument.role == "destination")
+            attributes.append(ir.DictAttr.get(entries))
+        op.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+
+
+def value_type(value: ir.Type) -> ValueType:
+    """A type as the caller sees it; raises _Unsupported with the reason."""
+    if isinstance(value, ir.RankedTensorType):
+        if value.encoding is not None:
+            raise _Unsupported(f"'{value}': tensors with an encoding (such as sparse ones) are not supported")
+        return ArrayType("tensor", _element(value), _shape(value))
+    if isinstance(value, ir.MemRefType):
+        return _memref(value)
+    text = str(value)
+    if text in _SCALARS or (isinstance(value, ir.IntegerType) and value.is_signless and value.width <= 64):
+        return ScalarType(text)
+    if isinstance(value, ir.UnrankedTensorType | ir.UnrankedMemRefType):
+        raise _Unsupported(f"'{text}': the rank must be known; use '?' for extents that vary")
+    raise _Unsupported(f"'{text}' is not a type that can be passed from Python: use arrays and numbers")
+
+
+def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> Function:
+    signature = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    args = []
+    for number, kind in enumerate(signature.inputs):
+        argument = _argument_name(op, number, given)
+        args.append(Argument(argument, _type_of(kind, f"argument '{argument}' of @{name}")))
+    plain = [_type_of(kind, f"result {number} of @{name}") for number, kind in enumerate(signature.results)]
+    ends = _returned(op)
+    writes = {end.argument for end in ends if end.destination}
+    args = [
+        replace(argument, role=_role(argument.type, number in writes or _marked(op, number)))
+        for number, argument in enumerate(args)
+    ]
+    results = [
+        # Memory that is not an argument's is new, hence contiguous, whatever layout the source asks for.
+        Result(kind if end.argument is not None else _contiguous(kind), end.argument)
+        for kind, end in zip(plain, ends, strict=True)
+    ]
+    return Function(name, "", level, tuple(args), tuple(results), location=mlir.location_of(op))
+
+
+def _type_of(kind: ir.Type, what: str) -> ValueType:
+    try:
+        return value_type(kind)
+    except _Unsupported as problem:
+        raise _Unsupported(f"{what}: {problem}") from None
+
+
+def _role(kind: ValueType, written: bool) -> str:
+    if isinstance(kind, ScalarType):
+        return "scalar"
+    if kind.kind == "memref":
+        return "ref"
+    return "destination" if written else "in"
+
+
+def _contiguous(kind: ValueType) -> ValueType:
+    return replace(kind, strides=None, offset=0) if isinstance(kind, ArrayType) else kind
+
+
+def _argument_name(op: ir.Operation, number: int, given: Sequence[str]) -> str:
+    """Attribute, else name of the location, else the source text's, else ``arg0``."""
+    attributes = {each.name: each.attr for each in _argument_attributes(op, number)}
+    if isinstance(attributes.get(_NAME), ir.StringAttr):
+        return str(attributes[_NAME].value)
+    location = op.regions[0].blocks[0].arguments[number].location
+    # Front ends put all sorts of things into locations ("aten::mul"); only a name is a name.
+    if location.is_a_name() and location.name_str.isidentifier():
+        return str(location.name_str)
+    return given[number] if number < len(given) and given[number] else f"arg{number}"
+
+
+def _argument_attributes(op: ir.Operation, number: int) -> list[ir.NamedAttribute]:
+    return list(op.attributes["arg_attrs"][number]) if "arg_attrs" in op.attributes else []
+
+
+def _marked(op: ir.Operation, number: int) -> bool:
+    entries = {each.name: each.attr for each in _argument_attributes(op, number)}
+    return WRITABLE in entries and bool(ir.BoolAttr(entries[WRITABLE]).value)
+
+
+def _is_private(op: ir.Operation) -> bool:
+    attributes = op.attributes
+    return "sym_visibility" in attributes and ir.StringAttr(attributes["sym_visibility"]).value == "private"
+
+
+def _returned(op: ir.Operation) -> list[_Returned]:
+    """What each result leads to, on every path; one value per destination."""
+    returns = [each for each in mlir.walk(op) if each.name == "func.return" and each.parent.operation == op]
+    if not returns:
+        return []
+    ends: list[_Returned] = []
+    claimed: dict[int, list[ir.Value]] = {}
+    for number in range(len(returns[0].operands)):
+        found = {_leads_to(each.operands[number], op) for each in returns}
+        end = found.pop() if len(found) == 1 else _Returned()
+        if end.destination and end.argument is not None:
+            values = [each.operands[number] for each in returns]
+            # Two different values cannot both be in one array: the first takes it, the other is new.
+            end = end if claimed.setdefault(end.argument, values) == values else _Returned()
+        ends.append(end)
+    return ends
+
+
+def _leads_to(value: ir.Value, function: ir.Operation) -> _Returned:
+    written = inserted = False
+    while isinstance(made_by := mlir.owner(value), ir.Operation):
+        if made_by.name in ("tensor.cast", "memref.cast"):
+            value = made_by.operands[0]
+        elif made_by.name in _INSERTIONS:
+            value, inserted = made_by.operands[_INSERTIONS[made_by.name]], True
+        elif made_by.name.startswith("linalg."):
+            value, written = _tied(made_by, ir.OpResult(value).result_number), True
+        else:
+            return _Returned()
+    if made_by != function.regions[0].blocks[0]:
+        return _Returned()
+    number = ir.BlockArgument(value).arg_number
+    if not written and not inserted:
+        return _Returned(number)
+    alone = len(list(value.uses)) == 1 and not inserted
+    return _Returned(number, True) if alone or _marked(function, number) else _Returned()
+
+
+def _tied(op: ir.Operation, result: int) -> ir.Value:
+    """The ``outs`` operand that holds a result of a linalg operation."""
+    if "operandSegmentSizes" in op.attributes:
+        first = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[0]
+    else:
+        first = len(op.operands) - len(op.results)
+    return op.operands[first + result]
+
+
+def _memref(value: ir.MemRefType) -> ArrayType:
+    if value.memory_space is not None and str(value.memory_space) not in ("1 : i64", "#gpu.address_space<global>"):
+        raise _Unsupported(f"'{value}': memory that a caller passes is global memory; leave the memory space out")
+    kind = ArrayType("memref", _element(value), _shape(value))
+    if _is_identity(value):
+        return kind
+    try:
+        strides, offset = value.get_strides_and_offset()
+    except (ValueError, ir.MLIRError):
+        raise _Unsupported(f"'{value}': only strided layouts are supported") from None
+    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+    return replace(
+        kind,
+        strides=tuple(None if stride == unknown else stride for stride in strides),
+        offset=None if offset == unknown else offset,
+    )
+
+
+def _is_identity(value: ir.MemRefType) -> bool:
+    return bool(ir.MemRefType.get(value.shape, value.element_type, memory_space=value.memory_space) == value)
+
+
+def _shape(value: ir.ShapedType) -> tuple[int | None, ...]:
+    if value.rank > MAX_RANK:
+        raise _Unsupported(f"'{value}': arrays have at most {MAX_RANK} dimensions")
+    return tuple(None if value.is_dynamic_dim(axis) else value.get_dim_size(axis) for axis in range(value.rank))
+
+
+def _element(value: ir.ShapedType) -> str:
+    element = value.element_type
+    text = str(element)
+    if isinstance(element, ir.IntegerType) and element.width <= 64:
+        return text
+    if isinstance(element, ir.IndexType) or text in _FLOATS_IN_ARRAYS or text in _COMPLEX:
+        return text
+    raise _Unsupported(f"'{value}': elements of type '{text}' are not supported in arrays")
