@@ -75,7 +75,8 @@ typedef struct aot_kernel {
 
 typedef struct aot_image { const char *requested, *target, *kind; } aot_image;
 
-struct aot_state;                                              /* mutable, one per source: modules per context (rt_module.c) */
+struct aot_loaded;                                             /* one context's module and kernels (rt_module.c) */
+typedef struct aot_state { struct aot_loaded *loaded; } aot_state;   /* mutable, one per source, starts as all zero */
 typedef struct aot_source {
   const char *name;
   const unsigned char *blob;                                   /* NULL: nothing to load */
@@ -100,7 +101,11 @@ extern const aot_package aot_this_package;
 
 typedef struct { void *alloc, *aligned; int64_t offset, dims[2 * AOT_MAX_RANK]; } aot_descriptor;   /* sizes[rank], strides[rank] */
 
-typedef struct aot_allocation { uint64_t address; uint8_t host; } aot_allocation;
+/* aot_allocation.host: what the address is, which says how it is given back. */
+enum { AOT_MEM_DEVICE, AOT_MEM_HOST, AOT_MEM_MANAGED, AOT_MEM_REGISTERED };
+typedef struct aot_allocation { uint64_t address, bytes; uint8_t host; } aot_allocation;
+
+enum { AOT_LIVE_INLINE = 8, AOT_MESSAGE_BYTES = 2048 };
 
 typedef struct aot_frame {
   struct aot_frame *outer;                                     /* restored when the call ends: allocators can re-enter us */
@@ -112,22 +117,33 @@ typedef struct aot_frame {
   int device;
   /* what the call owns: freed in stream order when it fails, swept when it ends */
   aot_allocation *live; uint32_t nlive, live_capacity;
-  /* forked streams (AOT_FORK), events */
+  aot_allocation live_inline[AOT_LIVE_INLINE];                 /* most calls own a few buffers: no malloc for them */
+  /* chains of the call (AOT_FORK, mgpu_stream.c): forks[0..nforks) are its streams, ordered with `stream` by events */
   void **forks; uint32_t nforks;
+  void *events, *async;                                        /* events (mgpu_stream.c) and async values (async.c) it made */
+  void *caller_context;                                        /* set while gpu.set_default_device has moved the call elsewhere */
+  uint8_t worked;                                              /* something was enqueued: the device cannot change any more */
+  uint8_t printed;                                             /* host code wrote to stdout: flushed when the call ends */
   /* the first error of the call */
   int code;                                                    /* CUresult, or < 0: AOT_E_* */
-  char message[512];
+  char message[AOT_MESSAGE_BYTES];
   /* results: filled by the Python side's allocator */
   int64_t extents[AOT_MAX_RANK]; uint32_t nextents;            /* of the result being asked for */
   void *python;                                                /* py_call.c's own state */
 } aot_frame;
 
 enum { AOT_E_ASSERT = -1, AOT_E_SIZE = -2, AOT_E_LIMIT = -3, AOT_E_INTERNAL = -4, AOT_E_PYTHON = -5 /* a Python exception is set */,
-       AOT_E_NO_DRIVER = -6, AOT_E_NO_MEMORY = -7 };
+       AOT_E_NO_DRIVER = -6, AOT_E_NO_MEMORY = -7 /* host memory */, AOT_E_FORKED = -8 /* CUDA was used before a fork */,
+       AOT_E_CAPTURE = -9 /* host code has to wait, but the stream is being captured */,
+       AOT_E_UNSUPPORTED = -10 /* the driver or device lacks something; the message says what */ };
 
 aot_frame *aot_current(void);                                  /* thread-local */
+/* Makes the frame the thread's current one and empties what the core owns in it. The caller sets function, context,
+ * context_id, stream, device and python (before or after); it need not clear the frame. */
 void aot_push(aot_frame *frame);
 void aot_pop(aot_frame *frame);
+/* Keeps the first error of the call and returns `code` (no jump): for C functions that compiled code does not call. */
+int aot_record(aot_frame *frame, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Records the first error and longjmps to frame->unwind. Called only from C functions that compiled host code calls directly
  * (or their static helpers): never across a framework's C++ or Python frames. */
 _Noreturn void aot_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -176,8 +192,16 @@ int aot_pool_free(uint64_t address, void *stream);
 int aot_pool_trim(int device);                                 /* gives cached memory back to the driver */
 /* Runs the function's entry with a frame already pushed: setjmp, entry, message sync, sweep. 0, or frame->code. */
 int aot_run(aot_frame *frame, void **slots);
-/* CUresult -> "CUDA_ERROR_..." */
+/* Launches kernel number `kernel` from C (the Python side's kernel calls): like aot_rt_launch, but an error is recorded in the
+ * frame and returned. The frame must be pushed; no aot_run is needed. */
+typedef struct aot_geometry { int64_t grid[3], block[3], cluster[3], shared; } aot_geometry;   /* cluster 0: none; shared in bytes */
+int aot_launch(aot_frame *frame, const aot_source *source, uint32_t kernel, const aot_geometry *geometry, void *stream, void **params);
+/* CUresult -> "CUDA_ERROR_...", AOT_E_* -> a word of ours; never NULL. */
 const char *aot_error_name(int code);
+/* Text of this thread's last failure of a function that returns a code and takes no message buffer (aot_context_enter, aot_pool_*). */
+const char *aot_last_error(void);
+/* Device for calls without array arguments: 0 until gpu.set_default_device is run on this thread. */
+int aot_default_device(void);
 
 /* ------------------------------------------------------------------ the Python side gives the core one callback */
 
