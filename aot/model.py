@@ -122,6 +122,8 @@ class Kernel:
     symbol: str
     """Name inside the blob: ``<module>__<kernel>``."""
     params: tuple[Argument, ...] = ()
+    bare: bool = False
+    """Arrays are passed as one pointer each, not as descriptors."""
     callable: bool = False
     """True for a user's kernel that no host function of its source launches: Python calls it with grid= and block=."""
     grid: tuple[tuple[int, ...], ...] | None = None
@@ -226,3 +228,31 @@ class SourceFile:
     """Text or bytecode."""
     transform: str | None = None
     """Path of ``<name>.transform.mlir`` when there is one."""
+
+
+@dataclass(frozen=True)
+class ToolVersions:
+    """What built a package; part of its manifest and of the messages of its runtime."""
+
+    aot: str
+    mlir: str
+    ptxas: str
+    min_driver_cuda: int
+    """CUDA version that the driver must know to load the cubins: 13000 for 13.0."""
+
+
+@dataclass(frozen=True)
+class PackageSpec:
+    """What a package is called, and what its ``__init__`` offers."""
+
+    name: str
+    """Import name, a Python identifier."""
+    distribution: str
+    """Name of the wheel's project."""
+    version: str
+    """In its normal form (PEP 440)."""
+    versions: ToolVersions
+    top_level: tuple[tuple[str, str], ...] = ()
+    """(name, namespace) of the functions that also stand at top level, sorted."""
+    description: str = ""
+    """One line; empty: a line that says what the package is."""
