@@ -1,0 +1,45 @@
+"""Values of ``aot.model`` as JSON and back, since sources are compiled in processes of their own.
+
+In: a frozen dataclass. Out: bytes that give an equal value. Bytes become base64, tuples lists.
+
+>>> decode(encode(Location("a.mlir", 1, 2)), Location)
+Location(file='a.mlir', line=1, column=2)
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, TypeVar
+
+from cattrs import Converter
+from cattrs.strategies import configure_tagged_union
+
+from aot.model import ArrayType, Location, ScalarType, ValueType
+
+__all__ = ["Location", "decode", "encode"]
+
+Value = TypeVar("Value")
+
+
+def _converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode("ascii"))
+    converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
+    configure_tagged_union(ArrayType | ScalarType, converter, tag_name="class")
+    return converter
+
+
+_CONVERTER = _converter()
+assert ValueType == ArrayType | ScalarType
+
+
+def encode(value: Any) -> bytes:
+    """The value as JSON: sorted, one line per field, the same bytes for the same value."""
+    plain = _CONVERTER.unstructure(value, unstructure_as=type(value))
+    return (json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def decode(data: bytes, kind: type[Value]) -> Value:
+    """The value that ``encode`` wrote."""
+    return _CONVERTER.structure(json.loads(data), kind)
