@@ -17,6 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, func, memref
 from mlir.dialects import complex as complex_dialect
 
+from aot import mlir
 from aot.errors import LoweringError
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -54,11 +55,11 @@ LOADS = tuple(name for name in PROTOTYPES if name.startswith("aot_rt_load_"))
 """Functions in which the host waits for the device."""
 
 
-def declare(module: ir.Module | ir.Operation, name: str) -> None:
+def declare(module: ir.Module | mlir.Operation, name: str) -> None:
     """Declares the runtime function in the module, once."""
     prototype = PROTOTYPES[name]
     body = module.operation.regions[0].blocks[0]
-    if any(_symbol(op.operation) == name for op in body.operations):
+    if any(mlir.symbol_name(op) == name for op in body.operations):
         return
     with module.context:
         signature = ir.FunctionType.get(
@@ -70,11 +71,7 @@ def declare(module: ir.Module | ir.Operation, name: str) -> None:
             function.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
 
-def _symbol(op: ir.Operation) -> str:
-    return str(ir.StringAttr(op.attributes["sym_name"]).value) if "sym_name" in op.attributes else ""
-
-
-def callee(op: ir.Operation) -> str:
+def callee(op: mlir.Operation) -> str:
     """Symbol that a ``func.call`` calls; "" for every other op."""
     if op.name != "func.call":
         return ""
@@ -92,23 +89,23 @@ def storage_bytes(element: ir.Type) -> int:
     return _power_of_two((_bits(element) + 7) // 8)
 
 
-def device_buffer(memref_type: ir.MemRefType, dynamic_sizes: Sequence[ir.Value]) -> ir.Value:
+def device_buffer(memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) -> mlir.Value:
     """Device memory that this call of the function owns."""
     extents = _extents(memref_type, dynamic_sizes)
     return _typed(alloc_bytes(_bytes(memref_type, extents)), memref_type, dynamic_sizes)
 
 
-def alloc_bytes(size: ir.Value) -> ir.Value:
+def alloc_bytes(size: mlir.Value) -> mlir.Value:
     """``memref<?xi8>`` of device memory, from a size in bytes."""
     return _call("aot_rt_alloc", size)
 
 
-def free(buffer: ir.Value) -> None:
+def free(buffer: mlir.Value) -> None:
     """Gives a device buffer back, in stream order."""
     _call("aot_rt_free", memref.ExtractAlignedPointerAsIndexOp(buffer).result)
 
 
-def result(number: int, memref_type: ir.MemRefType, dynamic_sizes: Sequence[ir.Value]) -> ir.Value:
+def result(number: int, memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) -> mlir.Value:
     """Device memory of result ``number`` of the function's signature, owned by the caller."""
     extents = _extents(memref_type, dynamic_sizes)
     for axis, extent in enumerate(extents):
@@ -116,44 +113,44 @@ def result(number: int, memref_type: ir.MemRefType, dynamic_sizes: Sequence[ir.V
     return _typed(_call("aot_rt_result", index(number), _bytes(memref_type, extents)), memref_type, dynamic_sizes)
 
 
-def assert_(condition: ir.Value, message: int) -> None:
+def assert_(condition: mlir.Value, message: int) -> None:
     """Fails the call with the source's message of that number unless the condition holds."""
     i32 = ir.IntegerType.get_signless(32)
     _call("aot_rt_assert", condition, arith.ConstantOp(i32, message).result)
 
 
-def load(buffer: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+def load(buffer: mlir.Value, indices: Sequence[mlir.Value]) -> mlir.Value:
     """One element of device memory, read by the host: the call waits here."""
     memref_type = ir.MemRefType(buffer.type)
     return _read(_address(buffer, indices), memref_type.element_type)
 
 
-def index(value: int) -> ir.Value:
+def index(value: int) -> mlir.Value:
     """An index constant."""
     return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
-def enclosing_module(block: ir.Block) -> ir.Operation:
+def enclosing_module(block: ir.Block) -> mlir.Operation:
     """The ``builtin.module`` op around a block: the symbol table of its host functions."""
-    op: ir.Operation = block.owner.operation
+    op: mlir.Operation = block.owner.operation
     while op.name != "builtin.module":
         op = op.parent.operation
     return op
 
 
-def _call(name: str, *operands: ir.Value) -> ir.Value:
+def _call(name: str, *operands: mlir.Value) -> mlir.Value:
     declare(enclosing_module(ir.InsertionPoint.current.block), name)
     outputs = [ir.Type.parse(t) for t in PROTOTYPES[name].outputs]
     call = func.CallOp(outputs, ir.FlatSymbolRefAttr.get(name), operands)
     return call.results[0] if outputs else None
 
 
-def _extents(memref_type: ir.MemRefType, dynamic_sizes: Sequence[ir.Value]) -> list[ir.Value]:
+def _extents(memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) -> list[mlir.Value]:
     sizes = iter(dynamic_sizes)
     return [next(sizes) if extent == DYNAMIC else index(extent) for extent in memref_type.shape]
 
 
-def _bytes(memref_type: ir.MemRefType, extents: Sequence[ir.Value]) -> ir.Value:
+def _bytes(memref_type: ir.MemRefType, extents: Sequence[mlir.Value]) -> mlir.Value:
     """Size in bytes; negative when any extent is: two negative ones must not look like a valid size."""
     element = index(storage_bytes(memref_type.element_type))
     size = element
@@ -169,7 +166,7 @@ def _bytes(memref_type: ir.MemRefType, extents: Sequence[ir.Value]) -> ir.Value:
     return arith.SelectOp(negative, index(-1), size).result
 
 
-def _typed(memory: ir.Value, memref_type: ir.MemRefType, dynamic_sizes: Sequence[ir.Value]) -> ir.Value:
+def _typed(memory: mlir.Value, memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) -> mlir.Value:
     """The bytes as the memref type: row-major, in the type's memory space."""
     plain = ir.MemRefType.get(memref_type.shape, memref_type.element_type)
     view = memref.ViewOp(plain, memory, index(0), list(dynamic_sizes)).result
@@ -193,7 +190,7 @@ def _row_major(memref_type: ir.MemRefType) -> bool:
     return offset in (0, DYNAMIC_STRIDE)
 
 
-def _address(buffer: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+def _address(buffer: mlir.Value, indices: Sequence[mlir.Value]) -> mlir.Value:
     memref_type = ir.MemRefType(buffer.type)
     base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
     metadata = list(memref.ExtractStridedMetadataOp(buffer).results)
@@ -205,7 +202,7 @@ def _address(buffer: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
     return arith.AddIOp(base, step).result
 
 
-def _read(address: ir.Value, element: ir.Type) -> ir.Value:
+def _read(address: mlir.Value, element: ir.Type) -> mlir.Value:
     if isinstance(element, ir.ComplexType):
         part = element.element_type
         imaginary = arith.AddIOp(address, index(storage_bytes(part))).result

@@ -1,0 +1,129 @@
+"""Constants (``memref.global``) where kernels can read them.
+
+``escape`` runs on bufferized functions, before deallocation: a constant whose memory leaves the function, or
+mixes with other memory, becomes a device copy. ``sink`` runs when launches exist: what kernels use directly is
+named again inside them, so that outlining puts the constant into the device module.
+
+``%g = memref.get_global @c``, ``return %g``  becomes  ``memref.copy %g, %a``, ``return %a`` with ``%a = memref.alloc``.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import views
+
+_READERS = frozenset(
+    {
+        "memref.load",
+        "memref.store",
+        "memref.copy",
+        "memref.dim",
+        "memref.rank",
+        "memref.dealloc",
+        "memref.prefetch",
+        "memref.atomic_rmw",
+        "memref.generic_atomic_rmw",
+        "memref.extract_aligned_pointer_as_index",
+        "bufferization.dealloc",
+        "affine.load",
+        "affine.store",
+        "affine.vector_load",
+        "affine.vector_store",
+        "vector.load",
+        "vector.store",
+        "vector.gather",
+        "vector.scatter",
+        "vector.maskedload",
+        "vector.maskedstore",
+        "vector.transfer_read",
+        "vector.transfer_write",
+    }
+)
+"""Operations that use the memory on the spot, beside linalg operations."""
+
+
+def escape(module: mlir.Module) -> int:
+    """Give constants that are returned, yielded, selected or passed on a device copy; their number."""
+    return sum(_escape(op) for op in mlir.walk(module) if op.name == "memref.get_global" and not mlir.inside_kernel(op))
+
+
+def sink(module: mlir.Module) -> int:
+    """Clone constants, and views of constants, into the launches that use them; the number of clones."""
+    return sum(_sink(op) for op in mlir.walk(module) if op.name == "gpu.launch")
+
+
+def _escape(constant: mlir.Operation) -> int:
+    copies = 0
+    work = [constant.results[0]]
+    while work:
+        value = work.pop()
+        for use in list(value.uses):
+            user = use.owner.operation
+            if user.name in views.VIEWS:
+                work.append(user.results[0])
+            elif user.name not in _READERS and not user.name.startswith("linalg."):
+                _require_constant(constant, user)
+                with ir.InsertionPoint(user), user.location:
+                    user.operands[use.operand_number] = _device_copy(value)
+                copies += 1
+    return copies
+
+
+def _require_constant(constant: mlir.Operation, user: mlir.Operation) -> None:
+    if views.is_constant(constant.results[0]):
+        return
+    name = ir.FlatSymbolRefAttr(constant.attributes["name"]).value
+    message = f"memory of '@{name}', which is not constant, is used by '{user.name}': it can only be read and written"
+    raise LoweringError("a global leaves its function", diagnostics=(mlir.diagnostic_at(user, message),))
+
+
+def _device_copy(value: mlir.Value) -> mlir.Value:
+    """A row-major copy at the insertion point, in the type of ``value``."""
+    wanted = ir.MemRefType(value.type)
+    plain = ir.MemRefType.get(wanted.shape, wanted.element_type, memory_space=wanted.memory_space)
+    sizes = []
+    for axis, extent in enumerate(wanted.shape):
+        if extent == ir.ShapedType.get_dynamic_size():
+            sizes.append(memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result)
+    copy = memref.AllocOp(plain, sizes, []).result
+    memref.CopyOp(value, copy)
+    return copy if plain == wanted else memref.CastOp(wanted, copy).result
+
+
+def _sink(launch: mlir.Operation) -> int:
+    body = launch.regions[0].blocks[0]
+    clones: dict[mlir.Value, mlir.Value] = {}
+    for op in mlir.walk(launch):
+        if op == launch:
+            continue
+        for number, value in enumerate(op.operands):
+            if _is_outer_constant(value, launch):
+                op.operands[number] = _clone(value, body, clones)
+    return len(clones)
+
+
+def _is_outer_constant(value: mlir.Value, launch: mlir.Operation) -> bool:
+    op = mlir.owner(value)
+    if isinstance(op, ir.Block) or (op.name != "memref.get_global" and op.name not in views.VIEWS):
+        return False
+    return views.root_name(value) == "memref.get_global" and launch not in mlir.parents(op)
+
+
+def _clone(value: mlir.Value, body: ir.Block, clones: dict[mlir.Value, mlir.Value]) -> mlir.Value:
+    """The value's operation, and those it is a view through, at the start of the body, once each."""
+    if value in clones:
+        return clones[value]
+    op = mlir.owner(value)
+    source = None if op.name == "memref.get_global" else _clone(op.operands[0], body, clones)
+    place = ir.InsertionPoint.at_block_begin(body) if source is None else ir.InsertionPoint.after(mlir.owner(source))
+    with place:
+        copy = op.clone()
+    if source is not None:
+        copy.operation.operands[0] = source
+    for number, result in enumerate(op.results):
+        clones[result] = copy.operation.results[number]
+    return clones[value]
