@@ -1,0 +1,210 @@
+"""The command line: reads options, calls, prints; ``main`` is the one place where errors are shown.
+
+Messages and progress go to standard error, results to standard output; ``--json`` prints one
+document. Exit codes: 0 done, 1 the build or a check failed, 2 wrong use, 3 a tool is missing,
+130 interrupted, 70 a bug of ours.
+
+>>> main(["targets", "--json"])   # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from aot import __version__, report
+from aot.config import COMPRESS
+from aot.errors import AotError, Interrupted
+
+BUG, INTERRUPTED = 70, 130
+ISSUES = "the project's issue tracker"
+
+
+class Commands(click.Group):
+    """Commands, with the nearest name for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+            if near and "Did you mean" not in error.message:
+                error.message += f" Did you mean '{near[0]}'?"
+            raise
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="aot", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Compiles MLIR ahead of time into an installable Python package of CUDA kernels."""
+
+
+@cli.command()
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True)
+@click.option("--archs", metavar="LIST", help="Architectures, such as sm_80,sm_90a or 8.0;9.0+PTX or native.")
+@click.option("--name", help="Name of the package. Default: aot.toml's, else the folder's.")
+@click.option("--version", help="Version of the package. Default: aot.toml's, else 0.1.0.")
+@click.option("--out", default="dist", show_default=True, metavar="DIR", help="Where the wheel goes.")
+@click.option("--work", default="build", show_default=True, metavar="DIR", help="Where intermediate files stay.")
+@click.option("--sdist", is_flag=True, help="Also a source distribution, which needs only a C compiler.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
+@click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
+@click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")
+@click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")
+@click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")
+@click.option("--dump", metavar="DIR", help="Keep the IR after each stage there.")
+@click.option("-v", "--verbose", is_flag=True, help="Show commands and what the compilers say.")
+@click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def build(
+    sources: tuple[str, ...], verbose: bool, quiet: bool, as_json: bool, cuda: str | None, **options: Any
+) -> None:
+    """Build a wheel from *.mlir and *.mlirbc files, or folders of them."""
+    from aot import pipeline
+
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet exclude each other")
+    if options["toolkit"] and cuda:
+        raise click.UsageError("--toolkit and --cuda exclude each other")
+    request = pipeline.BuildRequest(sources, cuda=int(cuda) if cuda else None, **options)
+    reporter = report.reporter(quiet=quiet, verbose=verbose)
+    try:
+        built = pipeline.build(request, reporter)
+    finally:
+        reporter.close()
+    if as_json:
+        print_json(pipeline.as_json(built))
+        return
+    if not quiet:
+        report.say(pipeline.summary(built))
+    report.result(str(built.wheel))
+
+
+@cli.command()
+@click.argument("package", metavar="WHEEL|DIR|SO")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+@click.option("--ptx", metavar="KERNEL", help="Print a kernel's PTX.")
+@click.option("--sass", metavar="KERNEL", help="Print a kernel's machine code.")
+@click.option("--arch", metavar="ARCH", help="Which image --sass reads. Default: the first that holds the kernel.")
+def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch: str | None) -> None:
+    """Show what is inside a built package: functions, kernels, registers, sizes, architectures."""
+    from aot import inspection
+
+    if sum(map(bool, (as_json, ptx, sass))) > 1:
+        raise click.UsageError("--json, --ptx and --sass exclude each other")
+    if ptx:
+        report.result(inspection.ptx_text(package, ptx))
+    elif sass:
+        report.result(inspection.sass_text(package, sass, arch))
+    elif as_json:
+        print_json(inspection.inspect(package).as_json())
+    else:
+        report.result(inspection.text(inspection.inspect(package)))
+
+
+@cli.command()
+@click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")
+@click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def targets(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
+    """List the architectures that this toolchain can build."""
+    from aot import doctor
+
+    found = doctor.targets(toolkit, int(cuda) if cuda else None)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        report.table(found.title, found.columns, found.rows)
+
+
+@cli.command()
+@click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")
+@click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def doctor(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
+    """Look for all that building and running need, and say what to do about what is missing."""
+    from aot import doctor as doctors
+
+    found = doctors.examine(toolkit, int(cuda) if cuda else None)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        report.result(found.text())
+    raise click.exceptions.Exit(found.exit_code)
+
+
+@cli.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Make a folder NAME with a working kernel to start from."""
+    from aot import scaffold
+
+    folder = scaffold.create(name)
+    report.say(f"made '{folder}'; build it with: aot build {folder}")
+    report.result(str(folder))
+
+
+def print_json(document: object) -> None:
+    """One document, in ASCII, so that every terminal and program can take it."""
+    report.result(json.dumps(document, indent=2))
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs a command line and ends the process."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line; the exit code."""
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), prog_name="aot", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        _show_usage(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _show(Interrupted("interrupted"))
+    except AotError as error:
+        return _show(error)
+    except BrokenPipeError:
+        # The reader of our output has gone; keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except Exception as error:
+        report.say(_bug_text(error))
+        return BUG
+
+
+def _show(error: AotError) -> int:
+    report.say(f"error: {error.text()}")
+    return error.exit_code
+
+
+def _show_usage(error: click.ClickException) -> None:
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        report.say(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
+    report.say(f"error: {error.format_message()}")
+
+
+def _bug_text(error: Exception) -> str:
+    """The traceback of a bug of ours (a worker's travels in its ``traceback``), and what to do with it."""
+    inner = getattr(error, "traceback_text", "")
+    outer = "".join(traceback.format_exception(error))
+    return (
+        f"{inner or outer}\n"
+        f"error: this is a bug in aot {__version__} (Python {platform.python_version()}, {platform.platform()}).\n"
+        f"Please report it to {ISSUES}, with the text above and the source that was being built."
+    )

@@ -1,0 +1,160 @@
+"""Shows what a build does, on standard error.
+
+In: events of the pipeline. Out: a progress bar on a terminal, plain lines elsewhere, nothing
+with ``--quiet``. A closed or narrow-minded stream never stops a build.
+
+>>> reporter(quiet=True, verbose=False).note("unseen")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+
+class Reporter(Protocol):
+    """What the pipeline tells while it works."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """``done`` of ``total`` pieces of the stage are finished, ``what`` was the last."""
+
+    def note(self, text: str) -> None:
+        """The user should know this."""
+
+    def detail(self, text: str) -> None:
+        """Interesting with ``--verbose`` only."""
+
+    def close(self) -> None:
+        """The work is over."""
+
+
+class Silent:
+    """Tells nothing; the Reporter of the Python API."""
+
+    def stage(self, text: str) -> None: ...
+    def progress(self, done: int, total: int, what: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def detail(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class Plain:
+    """One line per event."""
+
+    verbose: bool
+
+    def stage(self, text: str) -> None:
+        say(text)
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        say(f"[{done}/{total}] {what}")
+
+    def note(self, text: str) -> None:
+        say(f"note: {text}")
+
+    def detail(self, text: str) -> None:
+        if self.verbose:
+            say(text)
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Terminal:
+    """A bar that fills; other lines scroll above it."""
+
+    verbose: bool
+    bar: Progress = field(init=False)
+    task: TaskID = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.task = self.bar.add_task("", total=None)
+        self.bar.start()
+
+    def stage(self, text: str) -> None:
+        self.bar.reset(self.task, description=text, total=None)
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        self.bar.update(self.task, completed=done, total=total)
+        self.detail(what)
+
+    def note(self, text: str) -> None:
+        self.bar.console.print(f"note: {text}", markup=False, highlight=False)
+
+    def detail(self, text: str) -> None:
+        if self.verbose:
+            self.bar.console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+def reporter(*, quiet: bool, verbose: bool) -> Reporter:
+    """The reporter that fits the options and the stream."""
+    if quiet:
+        return Silent()
+    return Terminal(verbose) if is_terminal(sys.stderr) else Plain(verbose)
+
+
+def say(text: str) -> None:
+    """One message on standard error."""
+    _write(sys.stderr, text)
+
+
+def result(text: str) -> None:
+    """One result on standard output."""
+    _write(sys.stdout, text)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output: boxed on a terminal, aligned columns elsewhere."""
+    if not is_terminal(sys.stdout):
+        result(plain_table(title, columns, rows))
+        return
+    view = Table(title=title, title_justify="left")
+    for column in columns:
+        view.add_column(column, overflow="fold")
+    for row in rows:
+        view.add_row(*row)
+    Console().print(view, markup=False)
+
+
+def plain_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same as text that other programs can cut."""
+    widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (columns, *rows)]
+    return "\n".join([*([title] if title else []), *(line.rstrip() for line in lines)])
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody watches this stream; False for a closed one."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    """Writes a line whatever the stream's encoding; a reader that went away is no error of the build."""
+    if stream is None:
+        return
+    with contextlib.suppress(BrokenPipeError, ValueError):
+        try:
+            stream.write(text + "\n")
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()

@@ -1,0 +1,59 @@
+"""Writes the ninja file of a build from ``build_rules/``.
+
+In: one Edge per source. Out: the text of ``build.ninja``.
+
+>>> build_file([Edge("softmax", "/w/jobs/softmax.json", "/w/objects/softmax/source.json", ("/k/softmax.mlir",))], "/w")
+... # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jinja2
+
+from aot import resources
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The compilation of one source."""
+
+    source: str
+    """What a progress line calls it."""
+    job: str
+    """Absolute path of the job's description, an input too: a changed option compiles again."""
+    output: str
+    """Absolute path of the file that is there when the source is done."""
+    inputs: tuple[str, ...]
+    """Absolute paths of files that the job reads."""
+
+
+def build_file(edges: Sequence[Edge], work: str) -> str:
+    """The text of ``build.ninja`` for a work folder."""
+    folder = resources.build_rules()
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False
+    )
+    environment.filters.update(path=_path, text=_text, word=_word)
+    return environment.get_template("build.ninja.in").render(
+        edges=edges, work=work, python=sys.executable, rules=str(folder / "compile.ninja")
+    )
+
+
+def _text(value: str) -> str:
+    """A value of a variable."""
+    return value.replace("$", "$$").replace("\n", " ")
+
+
+def _path(value: str) -> str:
+    """A path in a build line, where blanks and colons have a meaning."""
+    return _text(value).replace(" ", "$ ").replace(":", "$:")
+
+
+def _word(value: str) -> str:
+    """A path that becomes one word of a shell command."""
+    return shlex.quote(value)
