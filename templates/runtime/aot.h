@@ -18,7 +18,8 @@ enum { AOT_IN, AOT_DESTINATION, AOT_REF };                     /* aot_value.role
 
 /* DLPack dtype codes, also used for scalars; AOT_DL_INDEX is MLIR's index (int64 at the call). */
 enum { AOT_DL_INT = 0, AOT_DL_UINT = 1, AOT_DL_FLOAT = 2, AOT_DL_BFLOAT = 4, AOT_DL_COMPLEX = 5, AOT_DL_BOOL = 6,
-       AOT_DL_F8E4M3FN = 10, AOT_DL_F8E5M2 = 12, AOT_DL_PTR = 100 };
+       AOT_DL_F8E3M4 = 7, AOT_DL_F8E4M3 = 8, AOT_DL_F8E4M3B11FNUZ = 9, AOT_DL_F8E4M3FN = 10, AOT_DL_F8E4M3FNUZ = 11,
+       AOT_DL_F8E5M2 = 12, AOT_DL_F8E5M2FNUZ = 13, AOT_DL_F8E8M0FNU = 14, AOT_DL_PTR = 100 };
 
 #define AOT_DYNAMIC INT64_MIN                                  /* an extent, stride or offset known only at the call */
 #define AOT_MAX_RANK 16
