@@ -83,6 +83,41 @@ def run(
     return Completed(words, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
 
+def follow(
+    command: Sequence[str | os.PathLike[str]],
+    line: Callable[[str], None],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """As ``run``, but every line that the command writes (both streams) goes to ``line`` when it comes.
+
+    When ``line`` or the user interrupts, the command is stopped before the exception goes on.
+    """
+    words = tuple(os.fspath(word) for word in command)
+    assert os.path.isabs(words[0]), f"not an absolute path: {words[0]}"
+    start = time.monotonic()
+    kept: list[bytes] = []
+    try:
+        child = subprocess.Popen(
+            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except OSError as error:
+        raise ToolMissing(f"cannot start '{words[0]}': {error.strerror}", hint="run `aot doctor`") from error
+    with child:
+        assert child.stdout is not None
+        try:
+            for raw in child.stdout:
+                kept.append(raw)
+                line(raw.decode("utf-8", "replace").rstrip("\n"))
+            child.wait()
+        except BaseException:
+            # SIGINT lets ninja stop its own children; a terminal has sent it to them already.
+            child.send_signal(signal.SIGINT)
+            raise
+    return Completed(words, child.returncode, b"".join(kept), b"", time.monotonic() - start)
+
+
 def check(
     command: Sequence[str | os.PathLike[str]],
     *,

@@ -1,0 +1,133 @@
+"""What one worker process is told, and what it answers.
+
+A job's folder holds ``source.json`` (the CompiledSource without its big parts), ``blob.fatbin``
+and ``host-<triple>.s`` when it went well, ``error.json`` when it did not. All of it is JSON and
+plain files, so that any process, on any machine, can take the job.
+
+>>> write_result(job, compiled); read_result(job) == compiled   # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import codec, errors, fileset
+from aot.errors import AotError, Diagnostic
+from aot.model import CompiledSource
+
+RESULT, FAILURE, BLOB, LOG = "source.json", "error.json", "blob.fatbin", "worker.log"
+BUG = "bug"
+"""Failure.kind of an exception that is no AotError: its message is the traceback."""
+
+
+@dataclass(frozen=True)
+class CompileJob:
+    """The compilation of one source."""
+
+    name: str
+    """Namespace."""
+    path: str
+    """As the user gave it, for messages."""
+    file: str
+    """Absolute path."""
+    sha256: str
+    """Of the file's bytes when the build began."""
+    transform: str | None
+    """Absolute path of its transform script."""
+    output: str
+    """Absolute path of the job's folder."""
+    images: tuple[tuple[str, str], ...]
+    """(requested, image) in canonical spelling."""
+    skipped: tuple[str, ...]
+    triples: tuple[str, ...]
+    """Machines to make host code for."""
+    compress: str
+    accumulate: str
+    passes: tuple[str, ...]
+    """The source's own passes."""
+    toolkit: str | None
+    cuda: int | None
+    dump: str | None
+    """Folder for the IR of this source; None: not kept."""
+    tool: str
+    """Identifies aot, MLIR and ptxas: a change of any of them makes another job."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error on its way from a worker to the command line."""
+
+    kind: str
+    """Class of the error in ``aot.errors``, or BUG."""
+    message: str
+    hint: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def write_result(job: CompileJob, compiled: CompiledSource) -> None:
+    """Writes the parts, and last the file that says that they are there."""
+    folder = Path(job.output)
+    light = compiled
+    if compiled.fatbin is not None:
+        fileset.write_file(folder / BLOB, compiled.fatbin.data)
+        light = dataclasses.replace(light, fatbin=dataclasses.replace(compiled.fatbin, data=b""))
+    for host in compiled.host:
+        fileset.write_file(folder / _host_name(host.triple), host.assembly)
+    light = dataclasses.replace(light, host=tuple(dataclasses.replace(host, assembly=b"") for host in compiled.host))
+    fileset.write_file(folder / RESULT, codec.encode(light))
+
+
+def read_result(job: CompileJob) -> CompiledSource:
+    """What ``write_result`` wrote."""
+    folder = Path(job.output)
+    compiled = codec.decode(fileset.read_file(folder / RESULT), CompiledSource)
+    fatbin = compiled.fatbin
+    if fatbin is not None:
+        fatbin = dataclasses.replace(fatbin, data=fileset.read_file(folder / BLOB))
+    host = tuple(
+        dataclasses.replace(each, assembly=fileset.read_file(folder / _host_name(each.triple)))
+        for each in compiled.host
+    )
+    return dataclasses.replace(compiled, fatbin=fatbin, host=host)
+
+
+def write_failure(folder: Path, failure: Failure) -> None:
+    """Writes the error of a job. An older result goes first: ninja must not take it for this one's."""
+    fileset.remove(folder / RESULT)
+    fileset.write_file(folder / FAILURE, codec.encode(failure))
+
+
+def read_failure(folder: Path) -> Failure | None:
+    """The error of a job; None when it left none."""
+    file = folder / FAILURE
+    return codec.decode(fileset.read_file(file), Failure) if file.is_file() else None
+
+
+def failure(error: AotError) -> Failure:
+    """An error as a value."""
+    return Failure(type(error).__name__, error.message, error.hint, error.diagnostics)
+
+
+def as_error(found: Failure) -> AotError:
+    """The error again, of its own class."""
+    kind = getattr(errors, found.kind)
+    assert issubclass(kind, AotError), found.kind
+    error: AotError = kind(found.message, hint=found.hint, diagnostics=found.diagnostics)
+    return error
+
+
+def _host_name(triple: str) -> str:
+    return f"host-{triple}.s"
+
+
+def encode(job: CompileJob) -> bytes:
+    """The job as JSON."""
+    return codec.encode(job)
+
+
+def decode(data: bytes) -> CompileJob:
+    """The job again."""
+    return codec.decode(data, CompileJob)

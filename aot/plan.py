@@ -1,0 +1,231 @@
+"""Turns a request into a plan: every decision of a build that needs no compiler.
+
+In: BuildRequest, the options as given. Out: Plan, with the sources, their images, the names and
+the toolchain settled. All wrong uses end here, before any work is done.
+
+>>> plan(BuildRequest(("kernels",))).package.name   # doctest: +SKIP
+'kernels'
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import archlist, config, driver, fileset, naming, selection, sources, toolchain
+from aot.arch import PTX, Target, coverage_note
+from aot.config import Config
+from aot.errors import ArchUnfit, ConfigError, UsageError
+from aot.model import SourceFile
+from aot.selection import Selection
+from aot.toolchain import Toolchain
+
+ARCHS_VARIABLE, JOBS_VARIABLE = "AOT_ARCHS", "MAX_JOBS"
+DEFAULT_VERSION = "0.1.0"
+TRIPLES = {"x86-64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+"""Names of machines in ``aot.toml`` -> triples of host code."""
+MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
+"""What Python calls this machine -> the name in ``aot.toml``."""
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What the user asks for; None and False where he says nothing."""
+
+    sources: tuple[str, ...]
+    """Folders and files."""
+    archs: str | None = None
+    name: str | None = None
+    version: str | None = None
+    out: str = "dist"
+    work: str = "build"
+    sdist: bool = False
+    jobs: int | None = None
+    ptx: bool | None = None
+    compress: str | None = None
+    toolkit: str | None = None
+    cuda: int | None = None
+    dump: str | None = None
+
+
+@dataclass(frozen=True)
+class PackageNames:
+    """What the package is called."""
+
+    name: str
+    """Import name."""
+    distribution: str
+    version: str
+    description: str
+    license: str
+
+
+@dataclass(frozen=True)
+class PlannedSource:
+    """A source and the images it gets."""
+
+    file: SourceFile
+    selection: Selection
+    accumulate: str
+    passes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A build with nothing left to decide."""
+
+    package: PackageNames
+    sources: tuple[PlannedSource, ...]
+    left_out: tuple[str, ...]
+    """Sources whose ``archs`` match no request."""
+    archs: tuple[str, ...]
+    """Requested, in canonical spelling."""
+    toolchain: Toolchain
+    toolkit: str | None
+    cuda: int | None
+    triples: tuple[str, ...]
+    compress: str
+    jobs: int
+    sdist: bool
+    out: Path
+    work: Path
+    dump: Path | None
+    notes: tuple[str, ...]
+
+
+def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) -> Plan:
+    """Settles everything, or raises what is wrong."""
+    env = os.environ if environment is None else environment
+    folder, settings = _settings(request.sources)
+    package = _names(request, settings, folder)
+    requested = _archs(request, settings, env)
+    found = sources.discover(request.sources)
+    config.check_sources(settings, [source.name for source in found])
+    ptx = _automatic_ptx(request, settings, requested.targets)
+    chosen, left_out = _select(found, settings, requested.targets, automatic_ptx=ptx)
+    toolkit, cuda = _toolkit(request, settings)
+    tools = toolchain.find(toolkit, cuda, env)
+    toolchain.check(
+        tools, sorted({pick.image for each in chosen for pick in each.selection.picks}, key=Target.sort_key)
+    )
+    out, work = Path(request.out).absolute(), Path(request.work).absolute()
+    for place in (out, work):
+        fileset.check_writable(place)
+    notes = [
+        *requested.notes,
+        *(f"source '{name}' is left out: its archs match none of those requested" for name in left_out),
+    ]
+    warning = coverage_note(requested.targets) if ptx else ""
+    return Plan(
+        package=package,
+        sources=chosen,
+        left_out=left_out,
+        archs=requested.names(),
+        toolchain=tools,
+        toolkit=toolkit,
+        cuda=cuda,
+        triples=_triples(settings, host=requested.host),
+        compress=request.compress or settings.build.compress or "none",
+        jobs=request.jobs or _jobs(env),
+        sdist=request.sdist,
+        out=out,
+        work=work,
+        dump=Path(request.dump).absolute() if request.dump else None,
+        notes=(*notes, *([warning] if warning else [])),
+    )
+
+
+def _settings(paths: Sequence[str]) -> tuple[Path, Config]:
+    """The first source's folder, and the one ``aot.toml`` that the sources' folders hold."""
+    folders = list(dict.fromkeys(Path(path) if Path(path).is_dir() else Path(path).parent for path in paths))
+    with_file = [folder for folder in folders if (folder / config.FILE_NAME).exists()]
+    if len(with_file) > 1:
+        names = " and ".join(f"'{folder / config.FILE_NAME}'" for folder in with_file)
+        raise ConfigError(f"two settings files for one build: {names}", hint="keep one of them, or build two packages")
+    return folders[0], config.load(with_file[0]) if with_file else Config()
+
+
+def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageNames:
+    said = settings.package
+    name = naming.distribution(request.name or said.name or naming.from_folder(folder.resolve().name))
+    return PackageNames(
+        name=naming.import_name(name),
+        distribution=name,
+        version=naming.version(request.version or said.version or DEFAULT_VERSION),
+        description=said.description or "",
+        license=said.license or "",
+    )
+
+
+def _archs(request: BuildRequest, settings: Config, env: Mapping[str, str]) -> archlist.ArchList:
+    """Command line, then environment, then ``aot.toml``, then the default."""
+    said = request.archs or env.get(ARCHS_VARIABLE) or settings.build.archs or archlist.DEFAULT
+    found = archlist.parse(said, driver.capabilities)
+    if not found.targets:
+        raise UsageError(
+            "only 'host' was asked for: a package needs a GPU architecture",
+            hint=f"for example: {archlist.DEFAULT},host",
+        )
+    return found
+
+
+def _automatic_ptx(request: BuildRequest, settings: Config, targets: Sequence[Target]) -> bool:
+    """Whether PTX is added: not when it is named, not when it is unwanted."""
+    named = [target.name for target in targets if target.kind == PTX]
+    if named and request.ptx is False:
+        raise UsageError(f"--no-ptx and {', '.join(named)} contradict each other")
+    wanted = request.ptx if request.ptx is not None else settings.build.ptx
+    return not named and wanted is not False
+
+
+def _select(
+    found: Sequence[SourceFile], settings: Config, targets: Sequence[Target], *, automatic_ptx: bool
+) -> tuple[tuple[PlannedSource, ...], tuple[str, ...]]:
+    chosen, left_out = [], []
+    for source in found:
+        own = settings.source(source.name)
+        place = f"{settings.place(f'source.{source.name}')}: [source.{source.name}]"
+        picked = selection.for_source(targets, own, place, automatic_ptx=automatic_ptx)
+        if picked.picks:
+            chosen.append(PlannedSource(source, picked, own.accumulate, own.passes))
+        else:
+            left_out.append(source.name)
+    if not chosen:
+        names = ", ".join(target.name for target in targets)
+        raise ArchUnfit(
+            f"no source can be built for {names}: {settings.path} leaves them all out",
+            hint="ask for other architectures with --archs",
+        )
+    return tuple(chosen), tuple(left_out)
+
+
+def _toolkit(request: BuildRequest, settings: Config) -> tuple[str | None, int | None]:
+    """The options' toolkit, else the file's, whose folder counts from the file."""
+    if request.toolkit or request.cuda:
+        return (str(Path(request.toolkit).absolute()) if request.toolkit else None), request.cuda
+    said = settings.build.toolkit
+    return (str(Path(settings.path).absolute().parent / said) if said else None), settings.build.cuda
+
+
+def _triples(settings: Config, *, host: bool) -> tuple[str, ...]:
+    """Machines to make host code for: those of ``aot.toml``, else this one; ``host`` asks for this one too."""
+    here = MACHINES.get(platform.machine().lower())
+    names = settings.build.hosts or ()
+    if here is None and not names:
+        raise UsageError(
+            f"host code for this machine ({platform.machine()}) cannot be made",
+            hint=f'name the machines in aot.toml: [build] hosts = ["{config.HOSTS[0]}"]',
+        )
+    if here is not None and (host or not names):
+        names = (here, *(name for name in names if name != here))
+    return tuple(TRIPLES[name] for name in sorted(set(names)))
+
+
+def _jobs(env: Mapping[str, str]) -> int:
+    said = env.get(JOBS_VARIABLE, "")
+    if said and (not said.isdigit() or int(said) < 1):
+        raise UsageError(f"{JOBS_VARIABLE}='{said}' is no number of jobs", hint=f"for example: {JOBS_VARIABLE}=4")
+    return int(said) if said else len(os.sched_getaffinity(0))
