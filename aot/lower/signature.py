@@ -29,16 +29,17 @@ WRITABLE = "bufferization.writable"
 _NAME = "aot.name"
 
 _SCALARS = frozenset({"index", "f16", "bf16", "f32", "f64"})
-_FLOATS_IN_ARRAYS = frozenset(
-    "f16 bf16 f32 f64 f8E4M3FN f8E5M2 f8E4M3FNUZ f8E5M2FNUZ f8E4M3B11FNUZ f8E8M0FNU f4E2M1FN".split()
+_ELEMENTS = frozenset(
+    {"index", "f16", "bf16", "f32", "f64", "complex<f32>", "complex<f64>", "f8E8M0FNU", "f4E2M1FN"}
+    | {"f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ"}
 )
-_COMPLEX = frozenset({"complex<f32>", "complex<f64>"})
+"""Element types of arrays, besides integers of up to 64 bits."""
 
 _INSERTIONS = {"tensor.insert": 1, "tensor.insert_slice": 1}
 """Operations that return an operand with something put in, by the number of that operand."""
 
 
-class _Unsupported(Exception):
+class _UnsupportedError(Exception):
     """A type that cannot stand at a call; the text says why."""
 
 
@@ -64,7 +65,7 @@ def read(module: ir.Module, names: Mapping[str, Sequence[str]], level: str = TEN
         name = mlir.symbol_name(op)
         try:
             functions.append(_function(op, name, names.get(name, ()), level))
-        except _Unsupported as problem:
+        except _UnsupportedError as problem:
             problems.append(mlir.diagnostic_at(op, str(problem)))
     if problems:
         raise LoweringError(
@@ -88,10 +89,10 @@ def protect_inputs(module: ir.Module, functions: Sequence[Function]) -> None:
 
 
 def value_type(value: ir.Type) -> ValueType:
-    """A type as the caller sees it; raises _Unsupported with the reason."""
+    """A type as the caller sees it; raises _UnsupportedError with the reason."""
     if isinstance(value, ir.RankedTensorType):
         if value.encoding is not None:
-            raise _Unsupported(f"'{value}': tensors with an encoding (such as sparse ones) are not supported")
+            raise _UnsupportedError(f"'{value}': tensors with an encoding (such as sparse ones) are not supported")
         return ArrayType("tensor", _element(value), _shape(value))
     if isinstance(value, ir.MemRefType):
         return _memref(value)
@@ -99,8 +100,8 @@ def value_type(value: ir.Type) -> ValueType:
     if text in _SCALARS or (isinstance(value, ir.IntegerType) and value.is_signless and value.width <= 64):
         return ScalarType(text)
     if isinstance(value, ir.UnrankedTensorType | ir.UnrankedMemRefType):
-        raise _Unsupported(f"'{text}': the rank must be known; use '?' for extents that vary")
-    raise _Unsupported(f"'{text}' is not a type that can be passed from Python: use arrays and numbers")
+        raise _UnsupportedError(f"'{text}': the rank must be known; use '?' for extents that vary")
+    raise _UnsupportedError(f"'{text}' is not a type that can be passed from Python: use arrays and numbers")
 
 
 def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> Function:
@@ -127,8 +128,8 @@ def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> 
 def _type_of(kind: ir.Type, what: str) -> ValueType:
     try:
         return value_type(kind)
-    except _Unsupported as problem:
-        raise _Unsupported(f"{what}: {problem}") from None
+    except _UnsupportedError as problem:
+        raise _UnsupportedError(f"{what}: {problem}") from None
 
 
 def _role(kind: ValueType, written: bool) -> str:
@@ -210,7 +211,7 @@ def _leads_to(value: ir.Value, function: ir.Operation) -> _Returned:
 def _tied(op: ir.Operation, result: int) -> ir.Value:
     """The ``outs`` operand that holds a result of a linalg operation."""
     if "operandSegmentSizes" in op.attributes:
-        first = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[0]
+        first = next(iter(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])))
     else:
         first = len(op.operands) - len(op.results)
     return op.operands[first + result]
@@ -218,14 +219,14 @@ def _tied(op: ir.Operation, result: int) -> ir.Value:
 
 def _memref(value: ir.MemRefType) -> ArrayType:
     if value.memory_space is not None and str(value.memory_space) not in ("1 : i64", "#gpu.address_space<global>"):
-        raise _Unsupported(f"'{value}': memory that a caller passes is global memory; leave the memory space out")
+        raise _UnsupportedError(f"'{value}': memory that a caller passes is global memory; leave the memory space out")
     kind = ArrayType("memref", _element(value), _shape(value))
     if _is_identity(value):
         return kind
     try:
         strides, offset = value.get_strides_and_offset()
     except (ValueError, ir.MLIRError):
-        raise _Unsupported(f"'{value}': only strided layouts are supported") from None
+        raise _UnsupportedError(f"'{value}': only strided layouts are supported") from None
     unknown = ir.ShapedType.get_dynamic_stride_or_offset()
     return replace(
         kind,
@@ -240,7 +241,7 @@ def _is_identity(value: ir.MemRefType) -> bool:
 
 def _shape(value: ir.ShapedType) -> tuple[int | None, ...]:
     if value.rank > MAX_RANK:
-        raise _Unsupported(f"'{value}': arrays have at most {MAX_RANK} dimensions")
+        raise _UnsupportedError(f"'{value}': arrays have at most {MAX_RANK} dimensions")
     return tuple(None if value.is_dynamic_dim(axis) else value.get_dim_size(axis) for axis in range(value.rank))
 
 
@@ -249,6 +250,6 @@ def _element(value: ir.ShapedType) -> str:
     text = str(element)
     if isinstance(element, ir.IntegerType) and element.width <= 64:
         return text
-    if isinstance(element, ir.IndexType) or text in _FLOATS_IN_ARRAYS or text in _COMPLEX:
+    if text in _ELEMENTS:
         return text
-    raise _Unsupported(f"'{value}': elements of type '{text}' are not supported in arrays")
+    raise _UnsupportedError(f"'{value}': elements of type '{text}' are not supported in arrays")

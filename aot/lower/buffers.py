@@ -1,0 +1,77 @@
+"""Buffers of tensor-level host code become device memory of the call.
+
+In: functions with ``memref.alloc``, ``alloca``, ``dealloc`` and ``copy``. Out: the same with memory from
+``@aot_rt_alloc``, given back by ``@aot_rt_free``; what is left of ``memref.alloca`` is marked as host memory.
+
+``%b = memref.alloc(%n) : memref<?xf32>`` becomes ``%m = call @aot_rt_alloc(4 * %n)``, ``%b = memref.view %m``.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import linalg
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import rtcalls, views
+
+
+def copies_to_linalg(module: ir.Module) -> None:
+    """``memref.copy`` would be done by the host; as linalg it becomes a launch like any other work."""
+    for op in _host_ops(module, "memref.copy"):
+        source, target = op.operands
+        if isinstance(source.type, ir.MemRefType) and isinstance(target.type, ir.MemRefType):
+            with ir.InsertionPoint(op), op.location:
+                linalg.copy(source, outs=[target])
+            op.erase()
+
+
+def expand_reallocs(module: ir.Module) -> None:
+    """``memref.realloc`` as allocation, copy and deallocation."""
+    if "memref.realloc" in mlir.op_names(module):
+        mlir.run_passes(module, ["expand-realloc"], "lowering memref.realloc")
+
+
+def to_device(module: ir.Module) -> None:
+    """Replace allocations and deallocations of host code; for when launches exist already."""
+    for op in _host_ops(module, "memref.alloca"):
+        if views.HOST_MARK not in op.attributes:
+            end = _last_of_block(op)
+            buffer = _device_buffer(op)
+            if end is not None:
+                with ir.InsertionPoint(end), end.location:
+                    rtcalls.free(buffer)
+    for op in _host_ops(module, "memref.alloc"):
+        _device_buffer(op)
+    for op in _host_ops(module, "memref.dealloc"):
+        if isinstance(op.operands[0].type, ir.MemRefType):
+            with ir.InsertionPoint(op), op.location:
+                rtcalls.free(op.operands[0])
+        # The runtime frees what nobody gave back when the call ends.
+        op.erase()
+
+
+def _host_ops(module: ir.Module, name: str) -> list[ir.Operation]:
+    return [op for op in mlir.walk(module) if op.name == name and not mlir.inside_kernel(op)]
+
+
+def _device_buffer(op: ir.Operation) -> ir.Value:
+    kind = ir.MemRefType(op.results[0].type)
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    try:
+        with ir.InsertionPoint(op), op.location:
+            buffer = rtcalls.device_buffer(kind, list(op.operands)[: sizes[0]])
+    except LoweringError as problem:
+        raise LoweringError(
+            "a buffer that cannot be device memory", diagnostics=(mlir.diagnostic_at(op, problem.message),)
+        ) from None
+    op.results[0].replace_all_uses_with(buffer)
+    op.erase()
+    return buffer
+
+
+def _last_of_block(alloca: ir.Operation) -> ir.Operation | None:
+    """The end of the buffer's scope; None when its memory may be used after its block."""
+    end = list(alloca.block.operations)[-1].operation
+    outlives = any(views.is_memref(value) and views.root(value) == alloca.results[0] for value in end.operands)
+    return None if outlives or end.name.startswith("cf.") else end

@@ -1,0 +1,180 @@
+"""Front end: what sources may be written in becomes linalg on tensors and memrefs.
+
+In: a tensor-level module. Out: the same module with transform scripts run and removed, TOSA, shape and
+composite linalg operations (softmax, pack, unpack) decomposed, and elementwise work as fused ``linalg.generic``.
+
+>>> run_scripts(module); decompose(module); to_linalg(module); fuse(module)   # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects.transform import interpreter
+
+from aot import mlir
+from aot.errors import LoweringError
+
+
+@dataclass(frozen=True)
+class Step:
+    """Passes that run when operations of certain kinds occur."""
+
+    what: str
+    """For messages: "lowering TOSA"."""
+    needed: Callable[[set[str]], bool]
+    """Told the names of all operations of the module."""
+    passes: tuple[str, ...]
+
+
+def _dialect(name: str) -> Callable[[set[str]], bool]:
+    return lambda names: any(each.startswith(f"{name}.") for each in names)
+
+
+def _always(names: set[str]) -> bool:
+    return True
+
+
+def _each_function(*passes: str) -> tuple[str, ...]:
+    return tuple(f"func.func({each})" for each in passes)
+
+
+TO_LINALG = (
+    Step(
+        "lowering TOSA",
+        _dialect("tosa"),
+        _each_function(
+            "tosa-optional-decompositions",
+            "tosa-infer-shapes",
+            "tosa-make-broadcastable",
+            "tosa-to-linalg-named",
+            "tosa-to-linalg",
+            "tosa-to-arith",
+            "tosa-to-tensor",
+            "tosa-to-scf",
+        ),
+    ),
+    Step(
+        "lowering shape computations",
+        _dialect("shape"),
+        ("func.func(convert-shape-constraints)", "func.func(shape-to-shape-lowering)", "convert-shape-to-std"),
+    ),
+    Step(
+        "lowering tensor operations",
+        _always,
+        ("convert-elementwise-to-linalg", "convert-tensor-to-linalg", "canonicalize", "cse"),
+    ),
+)
+FUSE = ("func.func(linalg-fuse-elementwise-ops)", "canonicalize", "cse")
+
+_COMPOSITES = frozenset(
+    {"linalg.softmax", "linalg.pack", "linalg.unpack", "linalg.winograd_filter_transform"}
+    | {"linalg.winograd_input_transform", "linalg.winograd_output_transform"}
+)
+"""Operations that no pass lowers, only transform operations."""
+
+# linalg.pack and unpack have lowerings of their own; the rest answers to an interface or to one operation.
+_DECOMPOSE = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %softmax = transform.structured.match ops{["linalg.softmax"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.foreach %softmax : !transform.any_op {
+    ^bb0(%op: !transform.any_op):
+      %parts = transform.structured.decompose_interface %op : (!transform.any_op) -> !transform.any_op
+      transform.yield
+    }
+    %pack = transform.structured.match ops{["linalg.pack"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.foreach %pack : !transform.any_op {
+    ^bb0(%any: !transform.any_op):
+      %op = transform.cast %any : !transform.any_op to !transform.op<"linalg.pack">
+      %pad, %expand, %transpose = transform.structured.lower_pack %op : (!transform.op<"linalg.pack">)
+        -> (!transform.op<"tensor.pad">, !transform.op<"tensor.expand_shape">, !transform.op<"linalg.transpose">)
+      transform.yield
+    }
+    %unpack = transform.structured.match ops{["linalg.unpack"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.foreach %unpack : !transform.any_op {
+    ^bb0(%any: !transform.any_op):
+      %op = transform.cast %any : !transform.any_op to !transform.op<"linalg.unpack">
+      %empty, %transpose, %collapse, %slice = transform.structured.lower_unpack %op
+        : (!transform.op<"linalg.unpack">) -> (!transform.op<"tensor.empty">, !transform.op<"linalg.transpose">,
+           !transform.op<"tensor.collapse_shape">, !transform.op<"tensor.extract_slice">)
+      transform.yield
+    }
+    %winograd = transform.structured.match ops{["linalg.winograd_filter_transform",
+      "linalg.winograd_input_transform", "linalg.winograd_output_transform"]} in %root
+      : (!transform.any_op) -> !transform.any_op
+    transform.foreach %winograd : !transform.any_op {
+    ^bb0(%op: !transform.any_op):
+      %parts = transform.structured.decompose_winograd_op %op : (!transform.any_op) -> !transform.any_op
+      transform.yield
+    }
+    transform.yield
+  }
+}
+"""
+
+# Only generic operations are fused. Contractions and convolutions keep their names: fusing into them would
+# compute an element of an operand once per use of it.
+_ELEMENTWISE = frozenset(
+    {"abs", "add", "broadcast", "ceil", "copy", "div", "div_unsigned", "elementwise", "erf", "exp", "floor", "log"}
+    | {"map", "max", "min", "mul", "negf", "powf", "reciprocal", "round", "rsqrt", "select", "sqrt", "square", "sub"}
+    | {"tanh", "transpose"}
+)
+_GENERALIZE = """
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
+    %named = transform.structured.match ops{{[{names}]}} in %root : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }}
+}}
+"""
+
+
+def run_scripts(module: ir.Module) -> None:
+    """Run the source's own transform dialect script, and remove it."""
+    if not _dialect("transform")(mlir.op_names(module)):
+        return
+    mlir.run_passes(module, ["transform-interpreter"], "running the source's transform script")
+    for op in mlir.walk(module):
+        if op.name == "transform.named_sequence":
+            op.erase()
+    for op in [each.operation for each in module.body.operations]:
+        if op.name == "builtin.module" and not list(op.regions[0].blocks[0].operations):
+            op.erase()
+    if "transform.with_named_sequence" in module.operation.attributes:
+        del module.operation.attributes["transform.with_named_sequence"]
+
+
+def apply(module: ir.Module, script: str, what: str) -> None:
+    """Run a transform script that is not part of the source: one named sequence ``@__transform_main``."""
+    schedule = ir.Module.parse(script)
+    mlir.mark(module.context, what)
+    try:
+        interpreter.apply_named_sequence(module.operation, schedule.body.operations[0], schedule.operation)
+    except (ir.MLIRError, ValueError) as problem:
+        raise LoweringError(f"{module.context.aot_path}: {what} failed: {problem}") from None
+
+
+def decompose(module: ir.Module) -> None:
+    """Softmax, pack, unpack and Winograd operations become loops' worth of linalg."""
+    if mlir.op_names(module) & _COMPOSITES:
+        apply(module, _DECOMPOSE, "decomposing linalg operations")
+
+
+def to_linalg(module: ir.Module) -> None:
+    """Everything that computes on tensors becomes linalg."""
+    for step in TO_LINALG:
+        if step.needed(mlir.op_names(module)):
+            mlir.run_passes(module, step.passes, step.what)
+
+
+def fuse(module: ir.Module) -> None:
+    """Elementwise producers go into their only consumers."""
+    named = mlir.op_names(module) & {f"linalg.{each}" for each in _ELEMENTWISE}
+    if named:
+        names = ", ".join(f'"{name}"' for name in sorted(named))
+        apply(module, _GENERALIZE.format(names=names), "generalising elementwise operations")
+    mlir.run_passes(module, FUSE, "fusing elementwise operations")

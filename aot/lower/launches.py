@@ -1,0 +1,251 @@
+"""Parallel loops of host code become launches.
+
+In: functions on buffers with linalg, affine and scf loops. Out: the same with a ``gpu.launch`` for every outermost
+parallel nest; what is not parallel stays, for ``leftovers``.
+
+``scf.parallel (%i, %j) = (0, 0) to (%m, %n) step (1, 1) { body }``  becomes, with a block of 32 x 8 threads,
+``gpu.launch blocks(ceil(%n / 32), ceil(%m / 8), 1) threads(32, 8, 1) { if (%j < %n and %i < %m) { body } }``.
+
+Upstream's tiling and mapping passes take one list of tile sizes for all ranks, and leave nests of other forms on
+the host; a nest is simple enough to be built here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, gpu, memref, scf
+
+from aot import mlir
+from aot.lower import rtcalls, schedule
+from aot.lower.schedule import Nest, Schedule
+
+_TO_PARALLEL = (
+    "func.func(scf-forall-to-parallel)",
+    "func.func(convert-linalg-to-parallel-loops)",
+    "func.func(affine-parallelize)",
+    "lower-affine",
+    "canonicalize",
+    "cse",
+    "func.func(scf-parallel-loop-fusion)",
+    "canonicalize",
+)
+_CLEAN = ("lower-affine", "canonicalize", "cse")
+
+_SCRATCH_BYTES = 1024
+"""Largest buffer that every thread may have for itself; it takes local memory for all threads of the GPU."""
+_DEVICE_DIALECTS = frozenset({"arith", "math", "index", "complex", "vector", "scf", "ub", "affine"})
+_DEVICE_OPS = frozenset(
+    {"memref.load", "memref.store", "memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.view"}
+    | {"memref.collapse_shape", "memref.expand_shape", "memref.transpose", "memref.dim", "memref.rank"}
+    | {"memref.alloca", "memref.atomic_rmw", "memref.generic_atomic_rmw", "memref.atomic_yield", "memref.get_global"}
+    | {"memref.extract_strided_metadata", "memref.extract_aligned_pointer_as_index", "memref.assume_alignment"}
+    | {"memref.memory_space_cast", "memref.reshape", "memref.alloca_scope", "memref.alloca_scope.return"}
+    | {"cf.assert", "gpu.printf"}
+)
+
+
+def emit(module: ir.Module) -> int:
+    """Make the launches; their number."""
+    mlir.run_passes(module, _TO_PARALLEL, "making loops parallel")
+    launches = 0
+    while nests := [op for op in mlir.walk(module) if _is_outermost(op)]:
+        for nest in nests:
+            launches += _emit(nest)
+    mlir.run_passes(module, _CLEAN, "cleaning up launches")
+    return launches
+
+
+def _emit(nest: ir.Operation) -> int:
+    """One launch; or a host loop around the nests inside, when the body has work that only the host can do."""
+    _scratch_to_stack(nest)
+    if not _fits_device(nest):
+        _to_host_loops(nest)
+        return 0
+    _launch(nest, schedule.choose(_facts(nest)))
+    return 1
+
+
+def _is_outermost(op: ir.Operation) -> bool:
+    """Parallel, without results (reductions over parallel loops run in one thread), and not in another such loop."""
+    if op.name != "scf.parallel" or len(op.results):
+        return False
+    return not any(each.name == "scf.parallel" or each.name in mlir.KERNEL_SCOPES for each in mlir.parents(op))
+
+
+def _fits_device(nest: ir.Operation) -> bool:
+    return all(op.name.split(".")[0] in _DEVICE_DIALECTS or op.name in _DEVICE_OPS for op in mlir.walk(nest))
+
+
+def _scratch_to_stack(nest: ir.Operation) -> None:
+    """Small buffers that live for one iteration are each thread's own."""
+    for alloc in [op for op in mlir.walk(nest) if op.name == "memref.alloc"]:
+        kind = ir.MemRefType(alloc.results[0].type)
+        if not kind.has_static_shape or _bytes(kind) > _SCRATCH_BYTES:
+            continue
+        for use in list(alloc.results[0].uses):
+            if use.owner.operation.name == "memref.dealloc":
+                use.owner.operation.erase()
+        with ir.InsertionPoint(alloc), alloc.location:
+            stack = memref.AllocaOp(kind, [], [])
+        alloc.results[0].replace_all_uses_with(stack.result)
+        alloc.erase()
+
+
+def _bytes(kind: ir.MemRefType) -> int:
+    total = rtcalls.storage_bytes(kind.element_type)
+    for extent in kind.shape:
+        total *= extent
+    return total
+
+
+def _facts(nest: ir.Operation) -> Nest:
+    loop = _Loop.of(nest)
+    has_loops = any(op != nest and op.name in ("scf.for", "scf.while", "scf.parallel") for op in mlir.walk(nest))
+    return Nest(tuple(_static_extent(*bounds) for bounds in loop.bounds()), has_loops)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """Operands of an ``scf.parallel``."""
+
+    lower: tuple[ir.Value, ...]
+    upper: tuple[ir.Value, ...]
+    step: tuple[ir.Value, ...]
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Loop:
+        rank = len(op.regions[0].blocks[0].arguments)
+        operands = list(op.operands)
+        return _Loop(*(tuple(operands[first : first + rank]) for first in (0, rank, 2 * rank)))
+
+    def bounds(self) -> list[tuple[ir.Value, ir.Value, ir.Value]]:
+        return list(zip(self.lower, self.upper, self.step, strict=True))
+
+
+def _constant(value: ir.Value) -> int | None:
+    made_by = mlir.owner(value)
+    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
+        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
+    return None
+
+
+def _static_extent(lower: ir.Value, upper: ir.Value, step: ir.Value) -> int | None:
+    low, high, by = _constant(lower), _constant(upper), _constant(step)
+    if low is None or high is None or by is None:
+        return None
+    return max(0, -(-(high - low) // by))
+
+
+def _launch(nest: ir.Operation, chosen: Schedule) -> None:
+    loop = _Loop.of(nest)
+    with ir.InsertionPoint(nest), nest.location:
+        extents = [_extent(*bounds) for bounds in loop.bounds()]
+        axes = _Axes.of(extents)
+        grid = [_ceildiv(extent, threads) for extent, threads in zip(axes.extents, chosen.block, strict=True)]
+        launch = gpu.LaunchOp(tuple(grid), tuple(rtcalls.index(each) for each in chosen.block)).operation
+        launch.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(chosen.name)
+        body = launch.regions[0].blocks[0]
+        with ir.InsertionPoint(body):
+            positions, inside = _positions(body, axes, chosen)
+            if inside is not None:
+                guard = scf.IfOp(inside)
+            end = gpu.TerminatorOp().operation
+            if inside is not None:
+                with ir.InsertionPoint(guard.then_block):
+                    end = scf.YieldOp([]).operation
+        with ir.InsertionPoint(end):
+            indices = _loop_indices(positions, extents, loop)
+    _move_body(nest, indices, end)
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Extents of the launch's three axes, x first: the two innermost loops, and the product of all others."""
+
+    extents: tuple[ir.Value, ir.Value, ir.Value]
+
+    @staticmethod
+    def of(extents: Sequence[ir.Value]) -> _Axes:
+        one = rtcalls.index(1)
+        inner = [*reversed(extents)]
+        rest = one
+        for extent in inner[2:]:
+            rest = arith.MulIOp(rest, extent).result if rest is not one else extent
+        return _Axes((inner[0], inner[1] if len(inner) > 1 else one, rest))
+
+
+def _extent(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
+    """Iterations of a loop; 0 when it runs backwards."""
+    static = _static_extent(lower, upper, step)
+    if static is not None:
+        return rtcalls.index(static)
+    span = upper if _constant(lower) == 0 else arith.SubIOp(upper, lower).result
+    span = arith.MaxSIOp(span, rtcalls.index(0)).result
+    return span if _constant(step) == 1 else _ceildiv(span, step)
+
+
+def _ceildiv(value: ir.Value, by: ir.Value | int) -> ir.Value:
+    if isinstance(by, int):
+        static = _constant(value)
+        if static is not None:
+            return rtcalls.index(-(-static // by))
+        by = rtcalls.index(by)
+    less = arith.SubIOp(by, rtcalls.index(1)).result
+    return arith.DivUIOp(arith.AddIOp(value, less).result, by).result
+
+
+def _positions(body: ir.Block, axes: _Axes, chosen: Schedule) -> tuple[list[ir.Value], ir.Value | None]:
+    """Position of the thread on each axis, and whether it is inside; None when every thread is."""
+    positions, inside = [], None
+    for axis, (extent, threads) in enumerate(zip(axes.extents, chosen.block, strict=True)):
+        first = arith.MulIOp(body.arguments[axis], rtcalls.index(threads)).result
+        position = arith.AddIOp(first, body.arguments[3 + axis]).result
+        positions.append(position)
+        static = _constant(extent)
+        if static is not None and static % threads == 0:
+            continue
+        below = arith.CmpIOp(arith.CmpIPredicate.slt, position, extent).result
+        inside = below if inside is None else arith.AndIOp(inside, below).result
+    return positions, inside
+
+
+def _loop_indices(positions: list[ir.Value], extents: list[ir.Value], loop: _Loop) -> list[ir.Value]:
+    """Value of each loop's index, outermost first."""
+    inner = [*reversed(extents)]
+    steps = positions[: min(2, len(inner))]
+    rest = positions[2]
+    for extent in inner[2:-1]:
+        steps.append(arith.RemUIOp(rest, extent).result)
+        rest = arith.DivUIOp(rest, extent).result
+    if len(inner) > 2:
+        steps.append(rest)
+    return [
+        arith.AddIOp(lower, arith.MulIOp(position, step).result).result
+        for position, (lower, _, step) in zip(reversed(steps), loop.bounds(), strict=True)
+    ]
+
+
+def _move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
+    block = nest.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, indices, strict=True):
+        argument.replace_all_uses_with(value)
+    for op in [each.operation for each in block.operations][:-1]:
+        op.move_before(end)
+    nest.erase()
+
+
+def _to_host_loops(nest: ir.Operation) -> None:
+    """The nest as ``scf.for`` loops on the host, in any order: that is what parallel means."""
+    indices: list[ir.Value] = []
+    place = ir.InsertionPoint(nest)
+    for lower, upper, step in _Loop.of(nest).bounds():
+        with place, nest.location:
+            loop = scf.ForOp(lower, upper, step)
+            with ir.InsertionPoint(loop.body):
+                end = scf.YieldOp([]).operation
+        indices.append(loop.induction_variable)
+        place = ir.InsertionPoint(end)
+    _move_body(nest, indices, end)

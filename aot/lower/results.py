@@ -1,0 +1,147 @@
+"""Results: which memory they are returned in, and how it reaches the caller.
+
+In: functions on memrefs and the signatures read from their source. Out: functions that return numbers only:
+a result that is an argument is left out, every other array is in memory asked from the caller's side
+(``@aot_rt_result``), and destinations hold the results that belong into them.
+
+>>> settle(module, functions)      # before deallocation: each returned array is an allocation of its own
+>>> hand_over(module, functions)   # after it: those allocations become @aot_rt_result
+
+Functions that write results into buffers of their caller are no alternative: a size that depends on a branch, a
+loop or device data is not known to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith, func, memref
+
+from aot import mlir
+from aot.lower import rtcalls, views
+from aot.lower.signature import public_functions
+from aot.model import ArrayType, Function
+
+
+def settle(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Make every returned array an allocation that nothing else returns, and fill destinations."""
+    for op, function in _pairs(module, functions):
+        returns = _returns(op)
+        for each in returns:
+            _settle_return(each, op, function, single=len(returns) == 1)
+        _drop(op, [number for number, result in enumerate(function.results) if result.argument is not None])
+
+
+def hand_over(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Put returned arrays into memory of the caller's kind."""
+    for op, function in _pairs(module, functions):
+        kept = [number for number, result in enumerate(function.results) if result.argument is None]
+        arrays = [place for place, number in enumerate(kept) if isinstance(function.results[number].type, ArrayType)]
+        for each in _returns(op):
+            for place in arrays:
+                _hand_over(each, place, kept[place])
+        _drop(op, arrays)
+
+
+def _pairs(module: ir.Module, functions: Sequence[Function]) -> list[tuple[ir.Operation, Function]]:
+    by_name = {function.name: function for function in functions}
+    return [(op, by_name[mlir.symbol_name(op)]) for op in public_functions(module)]
+
+
+def _returns(function: ir.Operation) -> list[ir.Operation]:
+    return [op for op in mlir.walk(function) if op.name == "func.return"]
+
+
+def _settle_return(op: ir.Operation, function: ir.Operation, signature: Function, *, single: bool) -> None:
+    taken: list[ir.Value] = []
+    writes: list[tuple[ir.Value, ir.Value]] = []
+    entry = function.regions[0].blocks[0]
+    for number, result in enumerate(signature.results):
+        value = op.operands[number]
+        if not isinstance(result.type, ArrayType):
+            continue
+        if result.argument is not None:
+            target = entry.arguments[result.argument]
+            if signature.args[result.argument].role == "destination" and _root(value) != target:
+                writes.append((value, target))
+        elif single and _is_own(value, function) and _root(value) not in taken:
+            taken.append(_root(value))
+        else:
+            op.operands[number] = _copied(op, value)
+    # Last, so that copies above still see what a destination held.
+    for value, target in _without_hazards(op, writes):
+        with ir.InsertionPoint(op), op.location:
+            memref.CopyOp(value, target)
+
+
+def _without_hazards(op: ir.Operation, writes: list[tuple[ir.Value, ir.Value]]) -> list[tuple[ir.Value, ir.Value]]:
+    """A value that lies in an argument's memory is copied first: filling a destination could overwrite it."""
+    arguments = [isinstance(mlir.owner(views.root(value)), ir.Block) for value, _ in writes]
+    return [
+        (_copied(op, value) if (inside and len(writes) > 1) or views.root(value) == target else value, target)
+        for (value, target), inside in zip(writes, arguments, strict=True)
+    ]
+
+
+def _is_own(value: ir.Value, function: ir.Operation) -> bool:
+    """Whether the value is a whole row-major allocation of the function itself, made once per call."""
+    made_by = mlir.owner(_root(value))
+    if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":
+        return False
+    kind = ir.MemRefType(made_by.results[0].type)
+    plain = ir.MemRefType.get(kind.shape, kind.element_type)
+    return kind == plain and made_by.parent.operation == function
+
+
+def _root(value: ir.Value) -> ir.Value:
+    """The value under casts: the same elements in the same places."""
+    while isinstance(made_by := mlir.owner(value), ir.Operation) and made_by.name == "memref.cast":
+        value = made_by.operands[0]
+    return value
+
+
+def _copied(op: ir.Operation, value: ir.Value) -> ir.Value:
+    """A new row-major buffer with the elements of ``value``, made right before ``op``; of the same type."""
+    kind = ir.MemRefType(value.type)
+    with ir.InsertionPoint(op), op.location:
+        buffer = memref.AllocOp(ir.MemRefType.get(kind.shape, kind.element_type), _sizes(value), []).result
+        memref.CopyOp(value, buffer)
+        return buffer
+
+
+def _sizes(value: ir.Value) -> list[ir.Value]:
+    kind = ir.MemRefType(value.type)
+    axes = [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
+    return [memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result for axis in axes]
+
+
+def _hand_over(op: ir.Operation, place: int, number: int) -> None:
+    value = _root(op.operands[place])
+    made_by = mlir.owner(value)
+    kind = ir.MemRefType(value.type)
+    if isinstance(made_by, ir.Operation) and made_by.name == "memref.alloc":
+        with ir.InsertionPoint(made_by), made_by.location:
+            memory = rtcalls.result(number, kind, list(made_by.operands))
+        value.replace_all_uses_with(memory)
+        made_by.erase()
+        return
+    # Deallocation put something in between; the runtime frees the buffer when the call ends.
+    plain = ir.MemRefType.get(kind.shape, kind.element_type)
+    with ir.InsertionPoint(op), op.location:
+        memref.CopyOp(value, rtcalls.result(number, plain, _sizes(value)))
+
+
+def _drop(function: ir.Operation, numbers: Sequence[int]) -> None:
+    """Take results out of a function and its returns; types follow the returned values."""
+    kept_types: list[ir.Type] = []
+    for op in _returns(function):
+        kept = [value for number, value in enumerate(op.operands) if number not in numbers]
+        kept_types = [value.type for value in kept]
+        with ir.InsertionPoint(op), op.location:
+            func.ReturnOp(kept)
+        op.erase()
+    signature = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(signature.inputs, kept_types))
+    if "res_attrs" in function.attributes:
+        del function.attributes["res_attrs"]

@@ -1,0 +1,111 @@
+"""Tensor level: host functions on tensors and buffers become host code that launches.
+
+In: a module whose public functions compute with linalg, tensor, affine, scf, memref (functions inlined, nothing
+else done), and the argument names found in the source text. Out: functions on memrefs that return numbers only,
+with all work inside ``gpu.launch`` and memory from the runtime; their signatures; texts of host assertions.
+
+>>> done = lower(module, {"add": ["x", "y"]}, Options(), mlir.no_dump)        # doctest: +SKIP
+>>> done.functions[0].results
+(Result(type=ArrayType(kind='tensor', dtype='f32', shape=(None,)), argument=None),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from aot import mlir
+from aot.lower import (
+    asserts,
+    bufferize,
+    buffers,
+    constants,
+    frontend,
+    grid,
+    hostcheck,
+    launches,
+    leftovers,
+    numerics,
+    results,
+    signature,
+    smallfloat,
+)
+from aot.mlir import Dumper
+from aot.model import READS_DEVICE, Function
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose for a source."""
+
+    wide_accumulation: bool = True
+    """f16 and bf16 reductions accumulate in f32; a sum of many small values would stand still otherwise."""
+
+
+@dataclass(frozen=True)
+class TensorLowered:
+    """A lowered tensor-level module."""
+
+    module: ir.Module
+    """Not always the object that was given."""
+    functions: tuple[Function, ...]
+    """``entry`` is empty: symbols are named when host code is compiled."""
+    messages: tuple[str, ...]
+    """Of host assertions, by the index that ``@aot_rt_assert`` gets."""
+    notes: tuple[str, ...] = ()
+
+
+def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Options, dump: Dumper) -> TensorLowered:
+    """Lower all functions of a module; the module is changed."""
+    functions = signature.read(module, names)
+    signature.protect_inputs(module, functions)
+    _to_linalg(module, options)
+    dump("linalg", module)
+    bufferize.to_memrefs(module)
+    dump("buffers", module)
+    module, note = _settle_memory(module, functions)
+    dump("memory", module)
+    launches.emit(module)
+    dump("launches", module)
+    buffers.to_device(module)
+    messages = asserts.rewrite(module)
+    reads = _finish(module)
+    dump("device", module)
+    functions = tuple(replace(each, flags=(READS_DEVICE,)) if each.name in reads else each for each in functions)
+    return TensorLowered(module, functions, messages, (note,) if note else ())
+
+
+def _to_linalg(module: ir.Module, options: Options) -> None:
+    frontend.run_scripts(module)
+    frontend.decompose(module)
+    mlir.run_passes(module, ["canonicalize"], "simplifying")
+    if options.wide_accumulation:
+        numerics.widen(module)
+    frontend.to_linalg(module)
+    frontend.fuse(module)
+
+
+def _settle_memory(module: ir.Module, functions: Sequence[Function]) -> tuple[ir.Module, str]:
+    """Order matters: constants and results are settled before deallocation, and handed over after it."""
+    constants.escape(module)
+    results.settle(module, functions)
+    buffers.expand_reallocs(module)
+    module, note = bufferize.release(module)
+    results.hand_over(module, functions)
+    buffers.copies_to_linalg(module)
+    return module, note
+
+
+def _finish(module: ir.Module) -> frozenset[str]:
+    """What launches need to be outlined; the functions whose host code reads device memory."""
+    grid.linearise(module)
+    constants.sink(module)
+    report = leftovers.to_device(module)
+    constants.sink(module)
+    smallfloat.rewrite(module)
+    mlir.run_passes(module, ["canonicalize", "cse"], "simplifying host code")
+    hostcheck.check(module)
+    mlir.verify(module, "tensor-level lowering")
+    return report.reads
