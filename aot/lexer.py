@@ -114,7 +114,9 @@ def _functions(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
         if token.text in MODULE_OPS and token.kind == "word" and index + 1 < len(tokens):
             opened = _symbol(tokens[index + 1]) if tokens[index + 1].kind == "symbol" else ""
             continue
-        if token.kind == "sign" and token.text == "{":
+        if token.kind == "sign" and token.text == "{" and tokens[index - 1].text == "attributes":
+            scopes.append("")
+        elif token.kind == "sign" and token.text == "{":
             scopes.append(opened)
             opened = ""
         elif token.kind == "sign" and token.text == "}" and scopes:
