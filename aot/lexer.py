@@ -108,14 +108,18 @@ def _split(text: str) -> tuple[list[Token], dict[int, str]]:
 
 def _functions(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     """(index of the symbol, name of the module around it) of every function's signature."""
-    scopes: list[str] = []
+    scopes: list[str | None] = []  # None: inside an attribute dictionary, which opens no scope
     opened = ""
     for index, token in enumerate(tokens):
         if token.text in MODULE_OPS and token.kind == "word" and index + 1 < len(tokens):
             opened = _symbol(tokens[index + 1]) if tokens[index + 1].kind == "symbol" else ""
             continue
-        if token.kind == "sign" and token.text == "{" and tokens[index - 1].text == "attributes":
-            scopes.append("")
+        if (
+            token.kind == "sign"
+            and token.text == "{"
+            and (tokens[index - 1].text == "attributes" or None in scopes[-1:])
+        ):
+            scopes.append(None)
         elif token.kind == "sign" and token.text == "{":
             scopes.append(opened)
             opened = ""
