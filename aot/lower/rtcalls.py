@@ -119,6 +119,13 @@ def assert_(condition: mlir.Value, message: int) -> None:
     _call("aot_rt_assert", condition, arith.ConstantOp(i32, message).result)
 
 
+def readable(element: ir.Type) -> bool:
+    """Whether ``load`` can read elements of the type: numbers of at most 64 bits, and complex ones of such parts."""
+    if isinstance(element, ir.ComplexType):
+        return readable(element.element_type)
+    return isinstance(element, ir.IntegerType | ir.IndexType | ir.FloatType) and storage_bytes(element) <= 8
+
+
 def load(buffer: mlir.Value, indices: Sequence[mlir.Value]) -> mlir.Value:
     """One element of device memory, read by the host: the call waits here."""
     memref_type = ir.MemRefType(buffer.type)
@@ -208,11 +215,6 @@ def _read(address: mlir.Value, element: ir.Type) -> mlir.Value:
         imaginary = arith.AddIOp(address, index(storage_bytes(part))).result
         return complex_dialect.CreateOp(element, _read(address, part), _read(imaginary, part)).result
     bits = 8 * storage_bytes(element)
-    if isinstance(element, ir.VectorType) or bits > 64:
-        raise LoweringError(
-            f"host code reads an element of type '{element}' from device memory; "
-            "only numbers of at most 64 bits can be read there"
-        )
     word = _call(f"aot_rt_load_i{bits}", address)
     if isinstance(element, ir.IndexType):
         return arith.IndexCastOp(element, word).result

@@ -1,0 +1,213 @@
+"""Host operations that touch device memory, moved to the device: into launches of one thread.
+
+In: tensor-level functions whose loops have become launches. Out: the same functions, whose host code touches
+device memory only in calls of ``@aot_rt_load_*``, where it waits for a value that it needs itself.
+
+``%v = memref.load %x[]``, ``%w = arith.addf %v, %v``, ``memref.store %w, %y[]``  become one launch;
+``%n = memref.load %count[]``, ``scf.for .. to %n``  becomes a call of ``@aot_rt_load_i64``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+
+from mlir import ir
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import effects, rtcalls, views
+from aot.lower.demand import Demand
+from aot.lower.effects import Kind
+from aot.lower.onethread import Group, outline
+
+HELPER = "dealloc_helper"
+"""Prefix of the functions that the deallocation pipeline makes; they work on host memory."""
+_WITHOUT_ACCESS = effects.CONTROL | {
+    "affine.yield",
+    "arith.select",
+    "cf.br",
+    "cf.cond_br",
+    "cf.switch",
+    "func.call",
+    "func.return",
+    "gpu.launch",
+    "scf.condition",
+    "scf.yield",
+}
+"""Operations that pass memrefs on without touching the memory, beside pure ones."""
+
+
+@dataclass(frozen=True)
+class LeftoverReport:
+    """What had to be moved."""
+
+    launches: int
+    """Launches of one thread that were made."""
+    reads: frozenset[str]
+    """Functions in which the host waits for device data, themselves or in functions they call."""
+
+
+def to_device(module: mlir.Module) -> LeftoverReport:
+    """Move all that can be moved; LoweringError, with the place, for what would run on the host all the same."""
+    functions = list(_functions(module))
+    launches = sum(_blocks(function) for function in functions)
+    for function in functions:
+        _refuse_rest(function)
+    return LeftoverReport(launches, _reading(module))
+
+
+def _functions(module: mlir.Module) -> Iterator[mlir.Operation]:
+    for each in module.body.operations:
+        op = each.operation
+        if op.name == "func.func" and not mlir.symbol_name(op).startswith(HELPER) and list(op.regions[0].blocks):
+            yield op
+
+
+def _blocks(op: mlir.Operation) -> int:
+    return sum(_block(block) for region in op.regions for block in region.blocks)
+
+
+def _block(block: mlir.Block) -> int:
+    """Work from the inside out and from the end to the start: later users of a value are launches by then."""
+    runs: list[list[tuple[mlir.Operation, Kind]]] = [[]]
+    launches = 0
+    for each in list(block.operations):
+        op = each.operation
+        kind = effects.kind_of(op)
+        if kind is not Kind.BARRIER:
+            runs[-1].append((op, kind))
+            continue
+        runs.append([])
+        if op.name in effects.CONTROL:
+            launches += _blocks(op)
+    for run in reversed(runs):
+        for piece in reversed(_pieces(run)):
+            launches += _move(piece)
+    return launches
+
+
+def _pieces(run: Sequence[tuple[mlir.Operation, Kind]]) -> list[list[tuple[mlir.Operation, Kind]]]:
+    """Cut a run where the host needs a value of it for something that cannot move, before the run goes on."""
+    pieces: list[list[tuple[mlir.Operation, Kind]]] = [[]]
+    group = Group()
+    for op, kind in run:
+        depends = group.feeds(op)
+        if depends and not _can_join(op, kind):
+            pieces.append([])
+            group = Group()
+        if kind is Kind.DEVICE or (depends and _can_join(op, kind)):
+            group.add(op)
+        pieces[-1].append((op, kind))
+    return pieces
+
+
+def _can_join(op: mlir.Operation, kind: Kind) -> bool:
+    return kind is Kind.DEVICE or (kind is Kind.PURE and all(effects.storable(r.type) for r in op.results))
+
+
+def _move(piece: Sequence[tuple[mlir.Operation, Kind]]) -> int:
+    """Turn one piece into direct reads of the host, at most one launch, and direct reads again."""
+    device = [op for op, kind in piece if kind is Kind.DEVICE and not _erase_if_dead(op)]
+    if not device:
+        return 0
+    demand = Demand(device[-1])
+    first, end = 0, len(device)
+    while first < end and _is_direct(device[first], demand):
+        first += 1
+    while first < end and _is_direct(device[end - 1], demand):
+        end -= 1
+    if middle := device[first:end]:
+        outline(_members(middle, Demand(middle[-1])), middle[-1])
+    for op in device[:first] + device[end:]:
+        _read(op)
+    return 1 if middle else 0
+
+
+def _erase_if_dead(op: mlir.Operation) -> bool:
+    if op.name != "memref.load" or list(op.results[0].uses):
+        return False
+    op.erase()
+    return True
+
+
+def _is_direct(op: mlir.Operation, demand: Demand) -> bool:
+    """Whether the host reads the element right from its place: it needs the value, and knows the address."""
+    if op.name != "memref.load" or views.global_of(op.operands[0]) is not None:
+        return False
+    return rtcalls.readable(op.results[0].type) and demand.on_host(op.results[0])
+
+
+def _read(op: mlir.Operation) -> None:
+    buffer, *indices = op.operands
+    with ir.InsertionPoint(op), op.location:
+        value = rtcalls.load(buffer, indices)
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _members(device: Sequence[mlir.Operation], demand: Demand) -> list[mlir.Operation]:
+    """The device operations, what depends on them between them, and what only kernels need behind them."""
+    group = Group()
+    inside = set(device)
+    for op in _between(device[0], device[-1]):
+        if op in inside or (group.feeds(op) and effects.is_pure(op)):
+            group.add(op)
+    return [*group.members, *_followers(group, demand)]
+
+
+def _between(first: mlir.Operation, last: mlir.Operation) -> Iterator[mlir.Operation]:
+    """The operations of a block from one to another, both included."""
+    inside = False
+    for each in list(first.block.operations):
+        op = each.operation
+        inside = inside or op == first
+        if inside:
+            yield op
+        if op == last:
+            return
+
+
+def _followers(group: Group, demand: Demand) -> list[mlir.Operation]:
+    """Pure operations behind the last member that can move up into the launch, and that the host does not need."""
+    work = list(group.members)
+    found: set[mlir.Operation] = set()
+    while work:
+        op = work.pop()
+        for user in [use.owner.operation for result in op.results for use in result.uses]:
+            if user in group.members or user in found or user.block != demand.block or not demand.movable(user):
+                continue
+            if demand.anchor.is_before_in_block(user) and not any(demand.on_host(r) for r in user.results):
+                found.add(user)
+                work.append(user)
+    return _in_order(found)
+
+
+def _in_order(found: set[mlir.Operation]) -> list[mlir.Operation]:
+    """Sorted by place in the block."""
+    return sorted(found, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
+
+
+def _refuse_rest(function: mlir.Operation) -> None:
+    for op in mlir.walk(function):
+        if mlir.inside_kernel(op) or op.name in _WITHOUT_ACCESS or effects.is_pure(op):
+            continue
+        arrays = [value for value in op.operands if views.is_memref(value) and not views.is_host(value)]
+        if arrays:
+            message = f"'{op.name}' would run on the host, where device memory cannot be accessed"
+            raise LoweringError(
+                "an operation cannot be moved to the device", diagnostics=(mlir.diagnostic_at(op, message),)
+            )
+
+
+def _reading(module: mlir.Module) -> frozenset[str]:
+    """Functions with a call of a load in them or in a function they call."""
+    calls: dict[str, set[str]] = {}
+    for each in module.body.operations:
+        if each.operation.name == "func.func":
+            calls[mlir.symbol_name(each)] = {rtcalls.callee(op) for op in mlir.walk(each)}
+    reading: set[str] = set(rtcalls.LOADS)
+    while grown := {name for name, callees in calls.items() if callees & reading} - reading:
+        reading |= grown
+    return frozenset(reading - set(rtcalls.LOADS))
