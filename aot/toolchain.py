@@ -73,8 +73,7 @@ def find(
 ) -> Toolchain:
     """All tools, or ToolMissing that says where each was looked for and what to install."""
     env = os.environ if environment is None else environment
-    # An option is nearer to the user than a variable.
-    ptxas = _find_ptxas(toolkit or (env.get(TOOLKIT_VARIABLE) if cuda is None else None), cuda)
+    ptxas = find_ptxas(toolkit, cuda, env)
     version = ptxas_version(ptxas)
     release = (int(version.split(".")[0]), int(version.split(".")[1]))
     if release < OLDEST:
@@ -82,7 +81,7 @@ def find(
     if cuda is not None and release[0] != cuda:
         raise ToolMissing(f"CUDA {cuda} was asked for, but {ptxas} is of CUDA {version}")
     folder = ptxas.parent.parent
-    opt, llc = (_find_llvm(tool, env.get(LLVM_VARIABLE)) for tool in ("opt", "llc"))
+    opt, llc = (find_llvm(tool, env) for tool in ("opt", "llc"))
     extras = [folder / "bin", *(root / PYPI_FOLDERS[13] / "bin" for root in _package_roots("nvidia"))]
     return Toolchain(
         ptxas=ptxas,
@@ -212,7 +211,10 @@ def llvm_version(llc: Path) -> str:
     return f"{found[1]}.{found[2]}"
 
 
-def _find_ptxas(toolkit: str | None, cuda: int | None) -> Path:
+def find_ptxas(chosen: str | None, cuda: int | None, env: Mapping[str, str]) -> Path:
+    """The ptxas of the user's choice; ToolMissing when it is not there."""
+    # An option is nearer to the user than a variable.
+    toolkit = chosen or (env.get(TOOLKIT_VARIABLE) if cuda is None else None)
     if toolkit is not None:
         places = [Path(toolkit).absolute() / "bin" / "ptxas"]
         advice = "name a CUDA toolkit's folder: the one that holds bin/ptxas"
@@ -225,7 +227,9 @@ def _find_ptxas(toolkit: str | None, cuda: int | None) -> Path:
     return _first(places) or _missing("ptxas", places, advice)
 
 
-def _find_llvm(tool: str, folder: str | None) -> Path:
+def find_llvm(tool: str, env: Mapping[str, str]) -> Path:
+    """One of LLVM's programs; ToolMissing when it is not there."""
+    folder = env.get(LLVM_VARIABLE)
     places = [Path(folder).absolute() / tool] if folder else [root / "bin" / tool for root in _package_roots("llvm")]
     return _first(places) or _missing(
         tool,
