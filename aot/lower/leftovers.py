@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key
 
 from mlir import ir
 
@@ -172,21 +171,35 @@ def _between(first: mlir.Operation, last: mlir.Operation) -> Iterator[mlir.Opera
 def _followers(group: Group, demand: Demand) -> list[mlir.Operation]:
     """Pure operations behind the last member that can move up into the launch, and that the host does not need."""
     work = list(group.members)
-    found: set[mlir.Operation] = set()
+    found: dict[mlir.Operation, bool] = {}
     while work:
         op = work.pop()
         for user in [use.owner.operation for result in op.results for use in result.uses]:
-            if user in group.members or user in found or user.block != demand.block or not demand.movable(user):
-                continue
-            if demand.anchor.is_before_in_block(user) and not any(demand.on_host(r) for r in user.results):
-                found.add(user)
+            if user not in group.members and user not in found and _follows(user, demand):
+                _take(user, group, demand, found)
                 work.append(user)
-    return _in_order(found)
+    for op, depends in found.items():
+        if not depends:
+            op.move_before(demand.anchor)
+    return [op for op, depends in found.items() if depends]
 
 
-def _in_order(found: set[mlir.Operation]) -> list[mlir.Operation]:
-    """Sorted by place in the block."""
-    return sorted(found, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
+def _follows(op: mlir.Operation, demand: Demand) -> bool:
+    behind = op.block == demand.block and demand.anchor.is_before_in_block(op)
+    return behind and demand.movable(op) and not any(demand.on_host(result) for result in op.results)
+
+
+def _take(op: mlir.Operation, group: Group, demand: Demand, found: dict[mlir.Operation, bool]) -> None:
+    """Find the operation and what it uses from behind the last member; True: it depends on the group."""
+    depends = False
+    for value in op.operands:
+        made_by = mlir.owner(value)
+        if isinstance(made_by, ir.Block) or made_by.block != demand.block:
+            continue
+        if made_by not in group.members and made_by not in found and demand.anchor.is_before_in_block(made_by):
+            _take(made_by, group, demand, found)
+        depends = depends or made_by in group.members or found.get(made_by, False)
+    found[op] = depends
 
 
 def _refuse_rest(function: mlir.Operation) -> None:

@@ -1,7 +1,7 @@
 """Launches of one thread, made from operations of host code.
 
-In: operations of one block, in order. Out: a ``gpu.launch`` of one block and one thread, which holds them. Values that others use come out through a scalar in device memory: kernels load it
-there, the host reads it.
+In: operations of one block, in order. Out: a ``gpu.launch`` of one block and one thread, which holds them.
+Values that others use come out through a scalar in device memory: kernels load it there, the host reads it.
 
 ``%v = memref.load %x[]``, ``memref.store %v, %y[]``, ``return %v``  becomes  a launch that also stores ``%v`` in
 a scratch scalar, and ``%r = call @aot_rt_load_i32``, ``return %r``.
