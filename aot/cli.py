@@ -9,7 +9,6 @@ document. Exit codes: 0 done, 1 the build or a check failed, 2 wrong use, 3 a to
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import platform
@@ -28,22 +27,7 @@ BUG, INTERRUPTED = 70, 130
 ISSUES = "the project's issue tracker"
 
 
-class Commands(click.Group):
-    """Commands, with the nearest name for an unknown one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
-            if near and "Did you mean" not in error.message:
-                error.message += f" Did you mean '{near[0]}'?"
-            raise
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="aot", message="%(prog)s %(version)s")
 def cli() -> None:
     """Compiles MLIR ahead of time into an installable Python package of CUDA kernels."""

@@ -1,0 +1,38 @@
+"""Finds the C compiler that links generated packages.
+
+In: the environment. Out: its path. CMake's own order is kept: ``CC``, then the usual names on PATH.
+
+>>> find().name   # doctest: +SKIP
+'cc'
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from aot import process
+from aot.errors import ToolMissing
+
+NAMES = ("cc", "gcc", "clang")
+ADVICE = "install one, such as gcc or clang, or set CC to its path"
+
+
+def find(environment: Mapping[str, str] | None = None) -> Path:
+    """The compiler; ToolMissing when there is none."""
+    env = os.environ if environment is None else environment
+    chosen = shlex.split(env.get("CC", ""))
+    names = chosen[:1] or list(NAMES)
+    found = next(filter(None, (shutil.which(name, path=env.get("PATH", "")) for name in names)), None)
+    if found is None:
+        looked = f"CC is '{env['CC']}'" if chosen else f"looked for {', '.join(NAMES)} on PATH"
+        raise ToolMissing(f"no C compiler was found: {looked}", hint=ADVICE)
+    return Path(found)
+
+
+def version(compiler: Path) -> str:
+    """Its first line about itself."""
+    return process.check([compiler, "--version"], error=ToolMissing, timeout=60).stdout.decode().partition("\n")[0]
