@@ -16,6 +16,7 @@ from mlir.dialects.transform import interpreter
 
 from aot import mlir
 from aot.errors import LoweringError
+from aot.lower import gathers
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ TO_LINALG = (
         _dialect("shape"),
         ("func.func(convert-shape-constraints)", "func.func(shape-to-shape-lowering)", "convert-shape-to-std"),
     ),
+    Step("lowering vector.mask", lambda names: "vector.mask" in names, ("func.func(lower-vector-mask)",)),
     Step(
         "lowering tensor operations",
         _always,
@@ -133,6 +135,27 @@ module attributes {{transform.with_named_sequence}} {{
 """
 
 
+_UNSUPPORTED = {
+    "sparse_tensor": "sparse tensors are not supported: pass values and indices as dense arrays",
+    "ml_program": "programs with state of their own are not supported: pass it as an argument",
+    "async": "asynchronous host code is not supported at tensor level",
+}
+"""Dialects that the bindings know and this tool does not lower, with what to say."""
+
+
+def refuse(module: ir.Module) -> None:
+    """LoweringError for what cannot be lowered, before passes stumble over it."""
+    problems = []
+    for op in mlir.walk(module):
+        dialect = op.name.split(".")[0]
+        if dialect in _UNSUPPORTED:
+            problems.append(mlir.diagnostic_at(op, f"'{op.name}': {_UNSUPPORTED[dialect]}"))
+        elif op.name == "memref.global" and "constant" not in op.attributes:
+            problems.append(mlir.diagnostic_at(op, "a global that is not constant: pass the array as an argument"))
+    if problems:
+        raise LoweringError(f"{module.context.aot_path}: unsupported operations", diagnostics=tuple(problems))
+
+
 def run_scripts(module: ir.Module) -> None:
     """Run the source's own transform dialect script, and remove it."""
     if not _dialect("transform")(mlir.op_names(module)):
@@ -166,6 +189,7 @@ def decompose(module: ir.Module) -> None:
 
 def to_linalg(module: ir.Module) -> None:
     """Everything that computes on tensors becomes linalg."""
+    gathers.lower(module)
     for step in TO_LINALG:
         if step.needed(mlir.op_names(module)):
             mlir.run_passes(module, step.passes, step.what)

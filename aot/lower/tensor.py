@@ -31,6 +31,7 @@ from aot.lower import (
     results,
     signature,
     smallfloat,
+    vectors,
 )
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
@@ -79,6 +80,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
 
 def _to_linalg(module: ir.Module, options: Options) -> None:
     frontend.run_scripts(module)
+    frontend.refuse(module)
     frontend.decompose(module)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
     if options.wide_accumulation:
@@ -103,6 +105,7 @@ def _finish(module: ir.Module) -> frozenset[str]:
     grid.linearise(module)
     constants.sink(module)
     report = leftovers.to_device(module)
+    vectors.sink(module)
     constants.sink(module)
     smallfloat.rewrite(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying host code")
