@@ -59,6 +59,12 @@ def bindings() -> Any:
         ) from error
 
 
+def dialect(name: str) -> Any:
+    """The bindings of one dialect: ``dialect("gpu")`` is ``mlir.dialects.gpu``."""
+    bindings()
+    return importlib.import_module(f"mlir.dialects.{name}")
+
+
 def version() -> str:
     """Version of the bindings as the distribution that provides ``mlir`` tells it; ``unknown`` for a bare folder."""
     bindings()

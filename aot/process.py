@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,3 +199,50 @@ def _exit_text(returncode: int) -> str:
         return signal.Signals(-returncode).name
     except ValueError:
         return f"signal {-returncode}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A computation that was tried in a child process."""
+
+    data: bytes | None
+    """Its result; None when it raised or died."""
+    died: bool
+    """The child crashed, or LLVM ended it."""
+    words: str
+    """LLVM's last words, when it died."""
+
+
+def attempt(compute: Callable[[], bytes]) -> Attempt:
+    """Run ``compute`` in a forked copy of this process, so that a crash of it is only an answer.
+
+    For work on objects that live in this process (IR), which no command line could carry.
+    """
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as result:
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads at a fork; the child only computes, and leaves without clean-up.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            _compute_in_child(compute, result.fileno(), said.fileno())
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        done = Completed(("fork",), code, b"", said.read(), 0.0)
+        result.seek(0)
+        last = _LAST_WORDS.findall(done.words())
+        return Attempt(result.read() if code == 0 else None, died(done), last[-1].strip() if last else "")
+
+
+def _compute_in_child(compute: Callable[[], bytes], result: int, said: int) -> None:
+    """Never returns: whatever happens, nothing of the parent's clean-up may run twice."""
+    code = 1
+    try:
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        data = memoryview(compute())
+        while data:
+            data = data[os.write(result, data) :]
+        code = 0
+    finally:
+        os._exit(code)

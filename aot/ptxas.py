@@ -1,0 +1,198 @@
+"""What ptxas says: registers, memory and warnings per kernel, and its errors in the user's terms.
+
+In: the text that ``ptxas -v`` writes. Out: a Report, or an error that names the kernel. A shim stands in
+for ptxas where MLIR calls it, since MLIR throws these words away when all went well.
+
+>>> report("ptxas info    : Compiling entry function 'k' for 'sm_80'\\n"
+...        "ptxas info    : Used 28 registers, used 1 barriers, 256 bytes smem\\n").kernels[0].registers
+28
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import fileset
+from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK
+from aot.errors import AotError, ArchUnfit, LoweringError, ToolMissing
+from aot.model import Usage
+from aot.toolchain import Toolchain
+
+WARP = 32
+REGISTERS_PER_GRAIN = 256
+"""Registers are given to a warp in grains of this many."""
+WARPS_PER_GRAIN = 4
+"""A block's warps are spread over the four partitions of a multiprocessor."""
+
+_SHIM = """#!/bin/sh
+# Runs ptxas and keeps what it says, and what it was given.
+for word in "$@"; do case "$word" in *.ptx) cp "$word" {folder}/input.ptx ;; esac; done
+{ptxas} -v "$@" >{folder}/words 2>&1
+code=$?
+cat {folder}/words >&2
+exit $code
+"""
+
+
+@dataclass(frozen=True)
+class Shim:
+    """A folder that MLIR takes for a CUDA toolkit."""
+
+    folder: Path
+
+    def words(self) -> str:
+        """What ptxas said in its last run; empty when it did not run."""
+        file = self.folder / "words"
+        return file.read_text("utf-8", "replace") if file.is_file() else ""
+
+    def ptx(self) -> str:
+        """What it was given in its last run."""
+        file = self.folder / "input.ptx"
+        return file.read_text("utf-8", "replace") if file.is_file() else ""
+
+
+def make_shim(folder: Path, tools: Toolchain) -> Shim:
+    """Make ``folder`` look like the toolkit of ``tools``."""
+    text = _SHIM.format(folder=shlex.quote(str(folder)), ptxas=shlex.quote(str(tools.ptxas)))
+    script = folder / "bin" / "ptxas"
+    fileset.write_file(script, text.encode())
+    script.chmod(0o700)
+    if tools.libdevice is not None:
+        # For bindings that carry no libdevice of their own.
+        (folder / "nvvm").symlink_to(tools.libdevice.parent.parent)
+    return Shim(folder)
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One kernel in ptxas' words."""
+
+    name: str
+    registers: int
+    static_shared_bytes: int
+    local_bytes: int
+    spill_bytes: int
+
+    def usage(self, max_block: int | None) -> Usage:
+        """As the manifest has it; ``max_block`` is the block size promised in the code, in threads."""
+        limit = max_threads(self.registers)
+        threads = limit if max_block is None else min(limit, max_block)
+        return Usage(self.registers, self.static_shared_bytes, self.local_bytes, self.spill_bytes, threads)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run of ptxas."""
+
+    kernels: tuple[KernelReport, ...]
+    """Sorted by name."""
+    warnings: tuple[str, ...] = ()
+    """Warnings, and advice with a number such as C7510 (serialised wgmma), without file names."""
+
+
+_ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '(?P<name>[^']+)' for")
+_FRAME = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores")
+_USED = re.compile(r"ptxas info\s*: Used (?P<registers>\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_STACK = re.compile(r"(\d+) bytes cumulative stack size")
+_ADVICE = re.compile(
+    r"ptxas (?:warning|info)\s*: (?P<text>\(C\d+\).*)|ptxas (?P<place>/\S+, line \d+; )?warning\s*: (?P<warning>.*)"
+)
+
+
+def report(words: str) -> Report:
+    """Read the output of ``ptxas -v``."""
+    kernels: list[KernelReport] = []
+    advice: list[str] = []
+    name, frame = "", (0, 0)
+    for line in words.splitlines():
+        if found := _ENTRY.search(line):
+            name, frame = found["name"], (0, 0)
+        elif found := _FRAME.search(line):
+            # Frames of device functions follow after the kernel's own line and belong to nobody we list.
+            frame = (int(found["stack"]), int(found["stores"]))
+        elif (found := _USED.search(line)) and name:
+            kernels.append(_kernel(name, int(found["registers"]), line, frame))
+            name = ""
+        elif found := _ADVICE.search(line):
+            advice.append((found["text"] or found["warning"]).strip())
+    return Report(tuple(sorted(kernels, key=lambda each: each.name)), tuple(dict.fromkeys(advice)))
+
+
+def _kernel(name: str, registers: int, line: str, frame: tuple[int, int]) -> KernelReport:
+    shared, stack = _SHARED.search(line), _STACK.search(line)
+    return KernelReport(
+        name=name,
+        registers=registers,
+        static_shared_bytes=int(shared[1]) if shared else 0,
+        local_bytes=max(frame[0], int(stack[1]) if stack else 0),
+        spill_bytes=frame[1],
+    )
+
+
+def max_threads(registers: int) -> int:
+    """Threads that a block may have with this many registers per thread.
+
+    >>> max_threads(28), max_threads(128), max_threads(255)
+    (1024, 512, 256)
+    """
+    per_warp = -(-max(registers, 1) * WARP // REGISTERS_PER_GRAIN) * REGISTERS_PER_GRAIN
+    warps = REGISTERS_PER_BLOCK // per_warp // WARPS_PER_GRAIN * WARPS_PER_GRAIN
+    return min(warps * WARP, MAX_THREADS_PER_BLOCK)
+
+
+_PLACE = re.compile(r"(?:ptxas )?/?\S*\.ptx, line (?P<line>\d+); (?:error|fatal)\s*: (?P<text>.*)")
+_FATAL = re.compile(r"ptxas (?:fatal|error)\s*: (?P<text>.*)")
+_UNRESOLVED = re.compile(r"Unresolved extern function '(?P<name>[^']+)'")
+_NOT_HERE = re.compile(r"not supported on \.target|requires \.target|not supported for target|Feature '.*' requires")
+
+
+def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -> AotError:
+    """The error for a ptxas run that failed; ``subject`` is the source, ``ptx`` the text that it was given."""
+    missing = _UNRESOLVED.search(words)
+    if missing and missing["name"].startswith("__nv_"):
+        return libdevice_missing(missing["name"], subject, tools)
+    told = _told(words, ptx)
+    if missing:
+        return LoweringError(f"{subject}: a kernel calls '{missing['name']}', which is not defined in the source")
+    kind = ArchUnfit if _NOT_HERE.search(words) else LoweringError
+    hint = (
+        "leave this architecture out for this source in aot.toml" if kind is ArchUnfit else "`--dump DIR` keeps the PTX"
+    )
+    return kind(f"{subject}: ptxas {tools.ptxas_version} refuses the code for {target}:\n" + "\n".join(told), hint=hint)
+
+
+def libdevice_missing(function: str, subject: str, tools: Toolchain) -> ToolMissing:
+    """The error for a libdevice function that was not linked."""
+    place = tools.libdevice or tools.toolkit / "nvvm" / "libdevice" / "libdevice.10.bc"
+    state = "which does not define it" if tools.libdevice else "which does not exist"
+    return ToolMissing(
+        f"{subject}: the math function '{function}' of libdevice is missing; "
+        f"looked in MLIR's bindings and at {place}, {state}",
+        hint="python -m pip install nvidia-nvvm, or name a whole toolkit with --toolkit DIR",
+    )
+
+
+def _told(words: str, ptx: str) -> list[str]:
+    lines = ptx.splitlines()
+    told = []
+    for line in words.splitlines():
+        if found := _PLACE.search(line):
+            number = int(found["line"])
+            kernel = _kernel_at(lines, number)
+            text = lines[number - 1].strip() if number <= len(lines) else ""
+            told.append(f"  kernel '{kernel}': {found['text']}" + (f" [{text}]" if text else ""))
+        elif found := _FATAL.search(line):
+            told.append(f"  {found['text']}")
+    return list(dict.fromkeys(told))[:8] or [words.strip()]
+
+
+def _kernel_at(lines: list[str], number: int) -> str:
+    """The kernel whose PTX holds a line."""
+    for line in reversed(lines[:number]):
+        if found := re.search(r"\.(?:entry|func)\b(?:\s*\([^)]*\))?\s*([\w$]+)", line):
+            return found[1]
+    return "?"
