@@ -39,7 +39,7 @@ _INSERTIONS = {"tensor.insert": 1, "tensor.insert_slice": 1}
 """Operations that return an operand with something put in, by the number of that operand."""
 
 
-class _UnsupportedError(Exception):
+class UnsupportedError(Exception):
     """A type that cannot stand at a call; the text says why."""
 
 
@@ -65,7 +65,7 @@ def read(module: ir.Module, names: Mapping[str, Sequence[str]], level: str = TEN
         name = mlir.symbol_name(op)
         try:
             functions.append(_function(op, name, names.get(name, ()), level))
-        except _UnsupportedError as problem:
+        except UnsupportedError as problem:
             problems.append(mlir.diagnostic_at(op, str(problem)))
     if problems:
         raise LoweringError(
@@ -89,10 +89,10 @@ def protect_inputs(module: ir.Module, functions: Sequence[Function]) -> None:
 
 
 def value_type(value: ir.Type) -> ValueType:
-    """A type as the caller sees it; raises _UnsupportedError with the reason."""
+    """A type as the caller sees it; raises UnsupportedError with the reason."""
     if isinstance(value, ir.RankedTensorType):
         if value.encoding is not None:
-            raise _UnsupportedError(f"'{value}': tensors with an encoding (such as sparse ones) are not supported")
+            raise UnsupportedError(f"'{value}': tensors with an encoding (such as sparse ones) are not supported")
         return ArrayType("tensor", _element(value), _shape(value))
     if isinstance(value, ir.MemRefType):
         return _memref(value)
@@ -100,8 +100,8 @@ def value_type(value: ir.Type) -> ValueType:
     if text in _SCALARS or (isinstance(value, ir.IntegerType) and value.is_signless and value.width <= 64):
         return ScalarType(text)
     if isinstance(value, ir.UnrankedTensorType | ir.UnrankedMemRefType):
-        raise _UnsupportedError(f"'{text}': the rank must be known; use '?' for extents that vary")
-    raise _UnsupportedError(f"'{text}' is not a type that can be passed from Python: use arrays and numbers")
+        raise UnsupportedError(f"'{text}': the rank must be known; use '?' for extents that vary")
+    raise UnsupportedError(f"'{text}' is not a type that can be passed from Python: use arrays and numbers")
 
 
 def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> Function:
@@ -128,8 +128,8 @@ def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> 
 def _type_of(kind: ir.Type, what: str) -> ValueType:
     try:
         return value_type(kind)
-    except _UnsupportedError as problem:
-        raise _UnsupportedError(f"{what}: {problem}") from None
+    except UnsupportedError as problem:
+        raise UnsupportedError(f"{what}: {problem}") from None
 
 
 def _role(kind: ValueType, written: bool) -> str:
@@ -219,14 +219,14 @@ def _tied(op: ir.Operation, result: int) -> ir.Value:
 
 def _memref(value: ir.MemRefType) -> ArrayType:
     if value.memory_space is not None and str(value.memory_space) not in ("1 : i64", "#gpu.address_space<global>"):
-        raise _UnsupportedError(f"'{value}': memory that a caller passes is global memory; leave the memory space out")
+        raise UnsupportedError(f"'{value}': memory that a caller passes is global memory; leave the memory space out")
     kind = ArrayType("memref", _element(value), _shape(value))
     if _is_identity(value):
         return kind
     try:
         strides, offset = value.get_strides_and_offset()
     except (ValueError, ir.MLIRError):
-        raise _UnsupportedError(f"'{value}': only strided layouts are supported") from None
+        raise UnsupportedError(f"'{value}': only strided layouts are supported") from None
     unknown = ir.ShapedType.get_dynamic_stride_or_offset()
     return replace(
         kind,
@@ -241,7 +241,7 @@ def _is_identity(value: ir.MemRefType) -> bool:
 
 def _shape(value: ir.ShapedType) -> tuple[int | None, ...]:
     if value.rank > MAX_RANK:
-        raise _UnsupportedError(f"'{value}': arrays have at most {MAX_RANK} dimensions")
+        raise UnsupportedError(f"'{value}': arrays have at most {MAX_RANK} dimensions")
     return tuple(None if value.is_dynamic_dim(axis) else value.get_dim_size(axis) for axis in range(value.rank))
 
 
@@ -252,4 +252,4 @@ def _element(value: ir.ShapedType) -> str:
         return text
     if text in _ELEMENTS:
         return text
-    raise _UnsupportedError(f"'{value}': elements of type '{text}' are not supported in arrays")
+    raise UnsupportedError(f"'{value}': elements of type '{text}' are not supported in arrays")

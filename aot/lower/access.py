@@ -1,0 +1,217 @@
+"""Who touches which memory in launch-level host code, and what happens then.
+
+In: a module at launch level and its Spaces. Out: the same module, where host code touches host memory only:
+- an operation on device memory alone moves into a launch of one thread, or becomes a read that waits;
+- an operation that needs both sides, host memory in a kernel, host memory freed as device memory: errors, with place.
+
+``memref.store %v, %argument[%i]`` becomes ``gpu.launch`` around it; ``memref.copy %host, %device`` is refused.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from aot import mlir
+from aot.errors import Diagnostic, LoweringError
+from aot.lower import leftovers, level, views
+from aot.lower.memory import DEVICE, HOST, MIXED, SHARED, Spaces
+
+PASS_ON = frozenset(
+    {
+        "arith.select",
+        "cf.br",
+        "cf.cond_br",
+        "cf.switch",
+        "func.call",
+        "func.return",
+        "gpu.alloc",
+        "gpu.host_register",
+        "gpu.host_unregister",
+        "gpu.launch",
+        "gpu.launch_func",
+        "gpu.memcpy",
+        "gpu.memset",
+        "gpu.wait",
+        "memref.dim",
+        "memref.rank",
+        "memref.extract_aligned_pointer_as_index",
+        "nvgpu.tma.create.descriptor",
+        "builtin.unrealized_conversion_cast",
+        "memref.distinct_objects",
+    }
+)
+"""Operations that touch no memory through their memref operands, or may touch either side's."""
+
+_FREES = {"memref.dealloc": (DEVICE, "gpu.dealloc"), "gpu.dealloc": (HOST, "memref.dealloc")}
+"""Operation -> the memory that it cannot free, and the operation that can."""
+
+
+ROOTS = frozenset({"memref.alloc", "memref.alloca", "memref.get_global", "gpu.alloc"})
+"""Operations that make memory and can carry the mark of host memory themselves."""
+
+
+def settle(module: mlir.Module, spaces: Spaces) -> None:
+    """Check all accesses, and move those that belong on the device."""
+    _check(module, spaces)
+    if any(_touches_device(op, spaces) for op in _host_ops(module)):
+        marks = _mark_host(module, spaces)
+        leftovers.to_device(module)
+        _unmark(module, marks)
+
+
+def stage_globals(module: mlir.Module) -> None:
+    """Give kernels that launch_func passes a global to a device copy of it, for the time of the launch."""
+    for op in mlir.walk(module):
+        if op.name != "gpu.launch_func" or mlir.inside_kernel(op):
+            continue
+        for number, value in enumerate(op.operands):
+            if views.is_memref(value) and views.global_of(value) is not None and _space(value) == "":
+                with ir.InsertionPoint(op), op.location:
+                    op.operands[number] = device_copy(value)
+
+
+def device_copy(value: mlir.Value) -> mlir.Value:
+    """Device memory with the same content, made at the insertion point; the runtime frees it after the call."""
+    wanted = ir.MemRefType(value.type)
+    plain = ir.MemRefType.get(wanted.shape, wanted.element_type)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = [
+        memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result
+        for axis, extent in enumerate(wanted.shape)
+        if extent == dynamic
+    ]
+    segments = ir.DenseI32ArrayAttr.get([0, len(sizes), 0])
+    copy = ir.Operation.create(
+        "gpu.alloc", results=[plain], operands=sizes, attributes={"operandSegmentSizes": segments}
+    ).results[0]
+    ir.Operation.create("gpu.memcpy", operands=[copy, value])
+    return copy if plain == wanted else memref.CastOp(wanted, copy).result
+
+
+def _space(value: mlir.Value) -> str:
+    space = ir.MemRefType(value.type).memory_space
+    return "" if space is None else str(space)
+
+
+def _host_ops(module: mlir.Module) -> list[mlir.Operation]:
+    functions = level.host_functions(module)
+    return [op for function in functions for op in mlir.walk(function) if not mlir.inside_kernel(op)]
+
+
+def _arrays(op: mlir.Operation) -> list[mlir.Value]:
+    return [value for value in op.operands if views.is_memref(value)]
+
+
+def _accesses(op: mlir.Operation) -> bool:
+    """Whether the operation touches the memory of its operands, on the spot."""
+    if op.name in PASS_ON or op.name in views.VIEWS or op.name in _FREES:
+        return False
+    return not op.name.startswith(("scf.", "async.", "memref.alloca_scope"))
+
+
+def _touches_device(op: mlir.Operation, spaces: Spaces) -> bool:
+    return _accesses(op) and any(spaces.of(value) == DEVICE for value in _arrays(op))
+
+
+def _check(module: mlir.Module, spaces: Spaces) -> None:
+    faults = [
+        mlir.diagnostic_at(op, fault)
+        for function in level.host_functions(module)
+        for op in mlir.walk(function)
+        if (fault := _kernel_fault(op, spaces) if mlir.inside_kernel(op) else _fault(op, spaces))
+    ]
+    if faults:
+        raise LoweringError(
+            f"{module.context.aot_path}: host code and memory that do not fit together",
+            hint="in a function that launches by itself, memref.alloc is host memory; arguments and gpu.alloc are"
+            " device memory; gpu.memcpy copies between them",
+            diagnostics=_once(faults),
+        )
+
+
+def _once(faults: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(dict.fromkeys(faults))
+
+
+def _fault(op: mlir.Operation, spaces: Spaces) -> str:
+    kinds = {spaces.of(value) for value in _arrays(op)}
+    if op.name in _FREES:
+        wrong, right = _FREES[op.name]
+        return f"'{op.name}' of {wrong} memory: use {right}" if wrong in kinds else ""
+    if op.name == "gpu.launch_func":
+        return _launch_fault(op, spaces)
+    if not _accesses(op):
+        return ""
+    if {HOST, DEVICE} <= kinds:
+        return f"'{op.name}' uses host and device memory at once: copy with gpu.memcpy first"
+    if MIXED in kinds:
+        return f"'{op.name}' uses memory that is the host's on one path and the device's on another"
+    return ""
+
+
+def _launch_fault(op: mlir.Operation, spaces: Spaces) -> str:
+    faulty = any(spaces.of(value) == HOST and views.global_of(value) is None for value in _arrays(op))
+    return _HOST_IN_KERNEL if faulty else ""
+
+
+_HOST_IN_KERNEL = (
+    "a kernel gets host memory: copy it to a gpu.alloc with gpu.memcpy, or let the device reach it with"
+    " gpu.host_register"
+)
+
+
+def _kernel_fault(op: mlir.Operation, spaces: Spaces) -> str:
+    """Host memory used inside a gpu.launch region."""
+    if op.name in ("memref.dim", "memref.rank"):
+        return ""
+    for value in _arrays(op):
+        if spaces.of(value) == HOST and views.global_of(value) is None and _is_outer(value, op):
+            return _HOST_IN_KERNEL
+    return ""
+
+
+def _is_outer(value: mlir.Value, user: mlir.Operation) -> bool:
+    """Whether the value is made outside the launch that ``user`` is in."""
+    launch = next((op for op in mlir.parents(user) if op.name == "gpu.launch"), None)
+    made_by = mlir.owner(value)
+    inside = made_by.owner.operation if isinstance(made_by, ir.Block) else made_by
+    return launch is not None and inside != launch and launch not in mlir.parents(inside)
+
+
+def _mark_host(module: mlir.Module, spaces: Spaces) -> list[mlir.Operation]:
+    """Mark host memory for ``leftovers``, which takes everything else for device memory."""
+    marks: list[mlir.Operation] = []
+    for value in list(spaces.origins):
+        made_by = mlir.owner(value)
+        if spaces.of(value) not in (HOST, SHARED) or not views.is_memref(value):
+            continue
+        if isinstance(made_by, ir.Block):
+            marks.append(_mark_value(value, ir.InsertionPoint.at_block_begin(made_by)))
+        elif made_by.name in ROOTS:
+            made_by.attributes[views.HOST_MARK] = ir.UnitAttr.get()
+        elif made_by.name not in views.VIEWS:
+            marks.append(_mark_value(value, ir.InsertionPoint.after(made_by)))
+    return marks
+
+
+def _mark_value(value: mlir.Value, place: ir.InsertionPoint) -> mlir.Operation:
+    """An identity that carries the mark, for values that no operation of their own makes."""
+    with place, ir.Location.unknown():
+        mark = ir.Operation.create(
+            "builtin.unrealized_conversion_cast",
+            results=[value.type],
+            operands=[value],
+            attributes={views.HOST_MARK: ir.UnitAttr.get()},
+        )
+    value.replace_all_uses_except(mark.results[0], mark)
+    return mark
+
+
+def _unmark(module: mlir.Module, marks: list[mlir.Operation]) -> None:
+    for mark in marks:
+        mark.results[0].replace_all_uses_with(mark.operands[0])
+        mark.erase()
+    for op in mlir.walk(module):
+        if views.HOST_MARK in op.attributes:
+            del op.attributes[views.HOST_MARK]

@@ -1,0 +1,86 @@
+"""What compiled host code may take from outside: the runtime, the C math library, and a few functions of libc.
+
+In: host code in the LLVM dialect. Out: nothing, or an error naming each function that nobody provides, with its
+place: never an undefined reference when the package is linked or loaded.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mlir import ir
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import level
+
+_RUNTIME = re.compile(
+    r"aot_rt_\w+|_mlir_ciface_aot_rt_\w+"
+    r"|_mlir_memref_to_llvm_(alloc|aligned_alloc|free)"
+    r"|mgpu(StreamCreate|StreamDestroy|StreamSynchronize|StreamWaitEvent)"
+    r"|mgpu(EventCreate|EventDestroy|EventSynchronize|EventRecord)"
+    r"|mgpu(MemAlloc|MemFree|Memcpy|Memset16|Memset32|MemHostRegisterMemRef|MemHostUnregisterMemRef)"
+    r"|mgpu(SetDefaultDevice|TensorMapEncodeTiledMemref|ModuleLoad|ModuleLoadJIT|ModuleUnload|ModuleGetFunction)"
+    r"|mgpu(LaunchKernel|LaunchClusterKernel)"
+    r"|mlirAsyncRuntime\w+"
+    r"|(_mlir_ciface_)?printMemref(F16|BF16|F32|F64|I8|I16|I32|I64|Ind|C32|C64)"
+    r"|print(I64|U64|F16|BF16|F32|F64|String|Open|Close|Comma|Newline|Flops)"
+    r"|rtclock|(_mlir_ciface_)?rtclock|memrefCopy"
+)
+"""Functions in templates/runtime."""
+
+_MATH = frozenset(
+    {
+        *("acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor").split(),
+        *("fma fmax fmaximum fmin fminimum fmod hypot ldexp log log10 log1p log2 nearbyint pow remainder rint").split(),
+        *("round roundeven sin sinh sqrt tan tanh tgamma lgamma trunc").split(),
+    }
+)
+_COMPLEX = re.compile(r"c(abs|arg|acos|acosh|asin|asinh|atan|atanh|cos|cosh|exp|log|pow|sin|sinh|sqrt|tan|tanh)f?")
+_LIBC = frozenset({"memcpy", "memmove", "memset", "memcmp"})
+
+
+def drop_unused(module: mlir.Module) -> None:
+    """Erase declarations that nothing refers to: sources declare more than they use."""
+    used = {name for op in mlir.walk(module) for name in _references(op)}
+    for op in [each.operation for each in module.operation.regions[0].blocks[0].operations]:
+        if op.name == "llvm.func" and not level.has_body(op) and mlir.symbol_name(op) not in used:
+            op.erase()
+
+
+def check(module: mlir.Module) -> None:
+    """LoweringError for declarations of functions that will not be there."""
+    unknown = [
+        op.operation
+        for op in module.operation.regions[0].blocks[0].operations
+        if op.operation.name == "llvm.func"
+        and not level.has_body(op.operation)
+        and not is_provided(mlir.symbol_name(op.operation))
+    ]
+    if not unknown:
+        return
+    names = ", ".join(f"'{mlir.symbol_name(op)}'" for op in unknown)
+    raise LoweringError(
+        f"{module.context.aot_path}: host code calls functions that are not in the source and that no package has: {names}",
+        hint="define them in the source; of outside functions, only the runtime's (printMemrefF32, rtclock, ...)"
+        " and the C math library's can be called",
+        diagnostics=tuple(
+            mlir.diagnostic_at(op, f"function '{mlir.symbol_name(op)}' is declared here and defined nowhere")
+            for op in unknown
+        ),
+    )
+
+
+def is_provided(name: str) -> bool:
+    """Whether a generated package, or the C library under it, has the function."""
+    if name in _LIBC or _RUNTIME.fullmatch(name) or _COMPLEX.fullmatch(name):
+        return True
+    return name in _MATH or (name.endswith("f") and name[:-1] in _MATH)
+
+
+def _references(op: mlir.Operation) -> list[str]:
+    return [
+        each.value
+        for name in op.attributes
+        if name != "sym_name" and isinstance(each := op.attributes[name], ir.FlatSymbolRefAttr)
+    ]

@@ -1,0 +1,145 @@
+"""Host functions become LLVM IR.
+
+In: the joined module (``outline.join``), signatures and kernels. Out: LLVM IR as text: one hidden entry point per
+public function, everything else internal, launches as calls of the runtime, and nothing undefined that the
+runtime, the C math library or libc do not have.
+
+>>> text = lower(joined.host, functions, kernels, "softmax")            # doctest: +SKIP
+>>> "define hidden void @aot_entry_softmax__softmax(ptr" in text
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import gpu, llvm
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import entries, externals, launchcall, level
+from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
+
+TO_LOOPS = (
+    "convert-linalg-to-loops",
+    "convert-vector-to-scf",
+    "lower-affine",
+    "convert-scf-to-cf",
+    "expand-strided-metadata",
+    "lower-affine",
+    # Names of the runtime's allocator instead of malloc; before gpu-to-llvm, which would choose malloc.
+    "finalize-memref-to-llvm{use-generic-functions}",
+    "gpu-to-llvm",
+    "reconcile-unrealized-casts",
+)
+ASYNC_REGIONS = ("func.func(gpu-async-region)",)
+# Before gpu-to-llvm, these passes would take the tokens away that it needs.
+ASYNC = ("async-to-async-runtime", "async-runtime-ref-counting", "convert-async-to-llvm")
+TO_LLVM = (
+    "convert-vector-to-llvm",
+    "convert-math-to-llvm",
+    "convert-math-to-libm",
+    "convert-complex-to-llvm",
+    "finalize-memref-to-llvm{use-generic-functions}",
+    "convert-index-to-llvm",
+    "convert-ub-to-llvm",
+    "convert-arith-to-llvm",
+    "convert-cf-to-llvm",
+    "convert-func-to-llvm",
+    "canonicalize",
+    "cse",
+    "reconcile-unrealized-casts",
+)
+
+
+def lower(
+    host: mlir.Module, functions: Sequence[Function], kernels: Sequence[Kernel], source: str, dump: mlir.Dumper
+) -> str:
+    """LLVM IR of the host functions; ``host`` stays as it is."""
+    module = host.operation.clone()
+    _leave_device_code_out(module)
+    _drop_interfaces(module)
+    _run(module)
+    rule = launchcall.LaunchRule(
+        f"aot_source_{source}",
+        {kernel.symbol: number for number, kernel in enumerate(kernels)},
+        frozenset(entries.lowered_name(each, source) for each in functions if not _waits(each)),
+    )
+    launchcall.lower(module, rule)
+    launchcall.hoist_descriptors(module)
+    _erase_binaries(module)
+    _make_internal(module)
+    entries.add(module, entries.named(functions, source), source)
+    externals.drop_unused(module)
+    _check(module)
+    mlir.verify(module, "host code")
+    dump("host-llvm", module)
+    mlir.mark(module.context, "translating host code to LLVM IR")
+    return str(llvm.translate_module_to_llvmir(module.operation))
+
+
+def _waits(function: Function) -> bool:
+    return function.level == LAUNCH and HOST_SYNC in function.flags
+
+
+def _leave_device_code_out(module: mlir.Module) -> None:
+    """Put an empty gpu.binary where the gpu.module is: launches need the symbol, host passes must not see kernels."""
+    for op in [each.operation for each in module.operation.regions[0].blocks[0].operations]:
+        if op.name != "gpu.module":
+            continue
+        nothing = gpu.ObjectAttr.get(ir.Attribute.parse("#nvvm.target"), 3, b"")
+        with ir.InsertionPoint(op), op.location:
+            ir.Operation.create(
+                "gpu.binary",
+                attributes={
+                    "sym_name": ir.StringAttr.get(mlir.symbol_name(op)),
+                    "objects": ir.ArrayAttr.get([nothing]),
+                },
+            )
+        op.erase()
+
+
+def _drop_interfaces(module: mlir.Module) -> None:
+    """Entry points replace the C wrappers that a source may ask for; declarations need theirs."""
+    for op in level.host_functions(module):
+        if "llvm.emit_c_interface" in op.attributes:
+            del op.attributes["llvm.emit_c_interface"]
+
+
+def _run(module: mlir.Module) -> None:
+    asynchronous = any(name.startswith("async.") for name in mlir.op_names(module))
+    names = mlir.op_names(module)
+    passes = ["func.func(scf-forall-to-parallel)"] if "scf.forall" in names else []
+    passes += [*(ASYNC_REGIONS if asynchronous else ()), *TO_LOOPS, *(ASYNC if asynchronous else ()), *TO_LLVM]
+    mlir.run_passes(module, passes, "lowering host code")
+
+
+def _erase_binaries(module: mlir.Module) -> None:
+    for op in [each.operation for each in module.operation.regions[0].blocks[0].operations]:
+        if op.name == "gpu.binary":
+            op.erase()
+    attributes = module.operation.attributes
+    for name in [each for each in attributes if each.split(".")[0] in ("gpu", "transform")]:
+        del attributes[name]
+
+
+def _make_internal(module: mlir.Module) -> None:
+    """Everything that is defined here is nobody else's business."""
+    internal = ir.Attribute.parse("#llvm.linkage<internal>")
+    for op in [each.operation for each in module.operation.regions[0].blocks[0].operations]:
+        is_function = op.name == "llvm.func" and level.has_body(op)
+        is_global = op.name == "llvm.mlir.global" and ("value" in op.attributes or level.has_body(op))
+        if is_function or is_global:
+            op.attributes["linkage"] = internal
+
+
+def _check(module: mlir.Module) -> None:
+    """The translator crashes on what it does not know: find it first."""
+    externals.check(module)
+    left = [op for op in mlir.walk(module) if op.name != "builtin.module" and not op.name.startswith("llvm.")]
+    if left:
+        raise LoweringError(
+            f"{module.context.aot_path}: host code with operations that have no lowering to LLVM",
+            diagnostics=tuple(dict.fromkeys(mlir.diagnostic_at(op, f"'{op.name}' cannot be lowered") for op in left)),
+        )

@@ -1,0 +1,163 @@
+"""What Python may know about a source's kernels: parameters, default launch sizes, fixed sizes.
+
+In: the gpu.modules of a source as the user wrote them, and later the joined module. Out: model.Kernel values.
+
+>>> written = read(module, {"scale": ["x", "n"]})                       # doctest: +SKIP
+>>> describe(joined, written)[0].callable
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mlir import ir
+
+from aot import mlir
+from aot.errors import Diagnostic, LoweringError
+from aot.lower import launchsize, level, signature, symbols
+from aot.lower.outline import SCHEDULE, Joined, KernelSymbol
+from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
+
+Names = Mapping[str, Sequence[str]]
+Written = Mapping[tuple[str, str], Kernel]
+"""(gpu.module, kernel) -> its description."""
+
+DESCRIPTOR = "!nvgpu.tensormap.descriptor"
+"""Passed as a pointer."""
+
+
+def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
+    """Kernels that the user wrote, before any rewrite; ``symbol`` and ``callable`` come later."""
+    found: dict[tuple[str, str], Kernel] = {}
+    problems: list[Diagnostic] = []
+    for container in mlir.walk(module):
+        if container.name != "gpu.module":
+            continue
+        for op in _kernels(container):
+            try:
+                each = _describe(op, mlir.symbol_name(container), names)
+            except launchsize.UnfitError as problem:
+                problems.append(mlir.diagnostic_at(op, str(problem)))
+            else:
+                found[each.module, each.name] = each
+    if problems:
+        raise LoweringError(f"{module.context.aot_path}: launch attributes that do not fit", diagnostics=tuple(problems))
+    return found
+
+
+def describe(joined: Joined, written: Written) -> tuple[Kernel, ...]:
+    """All kernels of the blob, in the order in which host code numbers them."""
+    launched = {
+        symbols.path(op.attributes["kernel"])[-1] for op in mlir.walk(joined.host) if op.name == "gpu.launch_func"
+    }
+    ops = {} if joined.device is None else {mlir.symbol_name(op): op for op in _kernels(joined.device)}
+    return tuple(_complete(each, ops.get(each.symbol), written, launched) for each in joined.kernels)
+
+
+def _complete(
+    place: KernelSymbol, op: mlir.Operation | None, written: Written, launched: set[str]
+) -> Kernel:
+    if op is None:
+        return Kernel(place.name, place.module, place.symbol)
+    known = written.get((place.module, place.name))
+    if known is not None:
+        free = place.symbol not in launched
+        if free:
+            _refuse_unpassable(known, op)
+        return replace(known, symbol=place.symbol, callable=free)
+    made = _describe(op, place.module, {})
+    schedule = ir.StringAttr(op.attributes[SCHEDULE]).value if SCHEDULE in op.attributes else ""
+    return replace(made, symbol=place.symbol, schedule=schedule)
+
+
+def _kernels(container: mlir.Operation) -> list[mlir.Operation]:
+    return [op for op in mlir.walk(container) if op.name in ("gpu.func", "llvm.func") and level.is_kernel(op)]
+
+
+def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
+    name = mlir.symbol_name(op)
+    params = _params(op, names.get(f"{module}::{name}", names.get(name, ())))
+    block = _three(op, "known_block_size") or _three(op, "gpu.known_block_size") or _three(op, "nvvm.reqntid")
+    sizes = launchsize.read(op, params)
+    if sizes.block is None and block is not None:
+        sizes = replace(sizes, block=launchsize.constants(block))
+    return Kernel(
+        name=name,
+        module=module,
+        symbol="",
+        params=params,
+        grid=sizes.grid,
+        block=sizes.block,
+        shared=sizes.shared,
+        cluster=_three(op, "nvvm.cluster_dim") or _three(op, "known_cluster_size"),
+        max_block=block,
+        location=mlir.location_of(op),
+    )
+
+
+def _three(op: mlir.Operation, name: str) -> tuple[int, int, int] | None:
+    if name not in op.attributes:
+        return None
+    values = [*ir.DenseI32ArrayAttr(op.attributes[name]), 1, 1]
+    return values[0], values[1], values[2]
+
+
+def _params(op: mlir.Operation, given: Sequence[str]) -> tuple[Argument, ...]:
+    """Parameters, also of kernels that outlining made: those may have any type, since Python never passes them."""
+    arguments = op.regions[0].blocks[0].arguments
+    return tuple(_param(op, number, value, given) for number, value in enumerate(arguments[: _count(op)]))
+
+
+def _count(op: mlir.Operation) -> int:
+    """Number of parameters; attributions of a gpu.func are block arguments too."""
+    type_ = ir.TypeAttr(op.attributes["function_type"]).value
+    return len(type_.inputs)
+
+
+def _param(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> Argument:
+    type_ = _type(value.type)
+    role = "ref" if isinstance(type_, ArrayType) else "scalar"
+    return Argument(_name(op, number, value, given), type_, role)
+
+
+def _name(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> str:
+    attributes = list(op.attributes["arg_attrs"][number]) if "arg_attrs" in op.attributes else []
+    for each in attributes:
+        if each.name == "aot.name":
+            return str(ir.StringAttr(each.attr).value)
+    if value.location.is_a_name() and value.location.name_str.isidentifier():
+        return str(value.location.name_str)
+    return given[number] if number < len(given) and given[number] else f"arg{number}"
+
+
+def _type(type_: ir.Type) -> ValueType:
+    text = str(type_)
+    if text.startswith(("!llvm.ptr", DESCRIPTOR)):
+        return ScalarType("ptr")
+    try:
+        return signature.value_type(type_)
+    except signature.UnsupportedError:
+        return ScalarType(text)
+
+
+PASSABLE = frozenset({"ptr", "index", "f16", "bf16", "f32", "f64"})
+
+
+def _refuse_unpassable(kernel: Kernel, op: mlir.Operation) -> None:
+    faults = [
+        mlir.diagnostic_at(op, f"parameter '{each.name}' has type '{each.type.text()}'")
+        for each in kernel.params
+        if isinstance(each.type, ScalarType) and each.type.dtype not in PASSABLE and not _is_integer(each.type.dtype)
+    ]
+    if faults:
+        raise LoweringError(
+            f"kernel '{kernel.name}' has parameters that Python cannot pass",
+            hint="kernels take memrefs, numbers and pointers; a host function can launch this one with gpu.launch_func",
+            diagnostics=tuple(faults),
+        )
+
+
+def _is_integer(dtype: str) -> bool:
+    return dtype.startswith("i") and dtype[1:].isdigit() and int(dtype[1:]) <= 64

@@ -1,0 +1,120 @@
+"""Default launch sizes of kernels: the attributes ``aot.grid``, ``aot.block`` and ``aot.shared``.
+
+In: a kernel and its parameters. Out: postfix programs over dims and symbols, as ``aot.h`` evaluates them: dims
+number all dimensions of the memref parameters in order, symbols the integer and index parameters in order.
+
+``aot.grid = [affine_map<(d0)[s0] -> (d0 ceildiv 256)>, 4]`` gives ``((2, 0, 1, 256, 7, 0), (1, 4, 0))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from mlir import ir
+
+from aot import mlir
+from aot.model import Argument, ArrayType
+
+Program = tuple[int, ...]
+
+
+class Word(IntEnum):
+    """AOT_EXPR_* of aot.h; CONST, DIM and SYM take the next word."""
+
+    END = 0
+    CONST = 1
+    DIM = 2
+    SYM = 3
+    ADD = 4
+    MUL = 5
+    FLOORDIV = 6
+    CEILDIV = 7
+    MOD = 8
+
+
+@dataclass(frozen=True)
+class LaunchSizes:
+    """Defaults of one kernel; None where there is none."""
+
+    grid: tuple[Program, ...] | None = None
+    block: tuple[Program, ...] | None = None
+    shared: Program | None = None
+
+
+class UnfitError(Exception):
+    """An attribute that is not what it should be; the text says why."""
+
+
+_BINARY = (
+    (ir.AffineAddExpr, Word.ADD),
+    (ir.AffineMulExpr, Word.MUL),
+    (ir.AffineFloorDivExpr, Word.FLOORDIV),
+    (ir.AffineCeilDivExpr, Word.CEILDIV),
+    (ir.AffineModExpr, Word.MOD),
+)
+
+
+def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
+    """The kernel's defaults; UnfitError when an attribute names something that is not there."""
+    dims = sum(len(each.type.shape) for each in params if isinstance(each.type, ArrayType))
+    syms = sum(_is_symbol(each) for each in params)
+    programs = {name: _programs(kernel, f"aot.{name}", dims, syms) for name in ("grid", "block", "shared")}
+    shared = programs["shared"]
+    if shared is not None and len(shared) != 1:
+        raise UnfitError(f"aot.shared has {len(shared)} entries; it has one, the bytes of dynamic shared memory")
+    return LaunchSizes(programs["grid"], programs["block"], shared[0] if shared else None)
+
+
+def constants(sizes: Sequence[int]) -> tuple[Program, ...]:
+    """Programs for fixed sizes."""
+    return tuple((Word.CONST, size, Word.END) for size in sizes)
+
+
+def _is_symbol(param: Argument) -> bool:
+    if isinstance(param.type, ArrayType):
+        return False
+    return param.type.dtype == "index" or (param.type.dtype[0] == "i" and param.type.dtype[1:].isdigit())
+
+
+def _programs(kernel: mlir.Operation, name: str, dims: int, syms: int) -> tuple[Program, ...] | None:
+    if name not in kernel.attributes:
+        return None
+    attribute = kernel.attributes[name]
+    entries = list(attribute) if isinstance(attribute, ir.ArrayAttr) else [attribute]
+    if not 1 <= len(entries) <= 3:
+        raise UnfitError(f"{name} has {len(entries)} entries; it takes one to three")
+    return tuple(_program(entry, name, dims, syms) for entry in entries)
+
+
+def _program(entry: ir.Attribute, name: str, dims: int, syms: int) -> Program:
+    if isinstance(entry, ir.IntegerAttr):
+        if entry.value < 0:
+            raise UnfitError(f"{name}: {entry.value} is negative")
+        return (Word.CONST, entry.value, Word.END)
+    if not isinstance(entry, ir.AffineMapAttr):
+        raise UnfitError(f"{name}: '{entry}' is neither an integer nor an affine_map")
+    chosen = ir.AffineMap(entry.value) if hasattr(entry, "value") else entry
+    if len(chosen.results) != 1:
+        raise UnfitError(f"{name}: '{entry}' has {len(chosen.results)} results; it takes one")
+    if chosen.n_dims > dims or chosen.n_symbols > syms:
+        raise UnfitError(
+            f"{name}: '{entry}' has {chosen.n_dims} dims and {chosen.n_symbols} symbols; the kernel's memrefs"
+            f" have {dims} dimensions, and {syms} of its parameters are integers"
+        )
+    return (*_postfix(chosen.results[0]), Word.END)
+
+
+def _postfix(expr: ir.AffineExpr) -> Program:
+    if ir.AffineConstantExpr.isinstance(expr):
+        return (Word.CONST, ir.AffineConstantExpr(expr).value)
+    if ir.AffineDimExpr.isinstance(expr):
+        return (Word.DIM, ir.AffineDimExpr(expr).position)
+    if ir.AffineSymbolExpr.isinstance(expr):
+        return (Word.SYM, ir.AffineSymbolExpr(expr).position)
+    for kind, word in _BINARY:
+        if kind.isinstance(expr):
+            both = kind(expr)
+            return (*_postfix(both.lhs), *_postfix(both.rhs), word)
+    raise UnfitError(f"'{expr}' cannot be evaluated at a launch")

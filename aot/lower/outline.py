@@ -1,0 +1,249 @@
+"""One host module and one gpu.module for a whole source.
+
+In: up to two modules (tensor level, launch level) with gpu.launch regions, user's gpu.modules, ready gpu.binary ops.
+Out: Joined: launches outlined, all kernels in one gpu.module with symbols ``<module>__<kernel>``, all host symbols
+prefixed ``aot_<source>__`` (a user's ``@tanh`` or ``@main`` must never bind to a library's), tokens normalised.
+
+>>> joined = join([tensor_module, launch_module], "softmax")            # doctest: +SKIP
+>>> joined.kernels[0]
+KernelSymbol(module='softmax', name='softmax_kernel', symbol='softmax__softmax_kernel', ready=False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import gpu
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import asyncform, level, symbols
+
+SCHEDULE = "aot.schedule"
+"""Attribute of a gpu.launch (and then of its kernel): name of the schedule that made it."""
+
+FUNCTION = "aot.function"
+"""Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
+
+_LINKED = frozenset({"func.func", "llvm.func"})
+_GLOBALS = frozenset({"memref.global", "llvm.mlir.global"})
+
+
+@dataclass(frozen=True)
+class KernelSymbol:
+    """Where a kernel went."""
+
+    module: str
+    """gpu.module or gpu.binary it came from."""
+    name: str
+    """As the user, or outlining, named it."""
+    symbol: str
+    """In the blob."""
+    ready: bool = False
+    """True for kernels of a gpu.binary: compiled by somebody else."""
+
+
+@dataclass(frozen=True)
+class ReadyObject:
+    """One object of a user's gpu.binary."""
+
+    binary: str
+    """Name of the op."""
+    target: str
+    """Its target attribute, as text."""
+    kind: str
+    """``cubin``, ``fatbin`` or ``ptx``."""
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A source on its way to device and host code."""
+
+    host: mlir.Module
+    """Host functions, and the gpu.module."""
+    device: mlir.Operation | None
+    """The gpu.module inside ``host``; None when the source has no kernels of its own."""
+    kernels: tuple[KernelSymbol, ...]
+    """In the order of the gpu.module."""
+    ready: tuple[ReadyObject, ...] = ()
+
+
+def join(modules: Sequence[mlir.Module], source: str) -> Joined:
+    """Outline all launches and make one module of everything."""
+    for module in modules:
+        _outline(module)
+    ready = tuple(each for module in modules for each in _ready(module))
+    kernels: list[KernelSymbol] = []
+    taken: set[str] = set()
+    for module in modules:
+        _prefix_host_symbols(module, source, taken)
+    host = modules[0]
+    for other in modules[1:]:
+        _move_all(other, host)
+    device = _join_device(host, source, kernels)
+    launched = {symbols.path(op.attributes["kernel"]) for op in mlir.walk(host) if op.name == "gpu.launch_func"}
+    binaries = {each.binary for each in ready}
+    kernels += [KernelSymbol(*each, each[1], ready=True) for each in sorted(launched) if each[0] in binaries]
+    if ready and device is not None:
+        raise LoweringError(
+            f"{host.context.aot_path}: both ready gpu.binary ops and gpu.modules to compile in one source",
+            hint="one source makes one fatbin; put the ready binaries in a source of their own",
+        )
+    mlir.verify(host, "joining the modules of the source")
+    return Joined(host, device, tuple(kernels), ready)
+
+
+def _top(module: mlir.Module) -> list[mlir.Operation]:
+    return [op.operation for op in module.operation.regions[0].blocks[0].operations]
+
+
+def _outline(module: mlir.Module) -> None:
+    """Turn gpu.launch regions into kernels, named by their function and numbered."""
+    before = {mlir.symbol_name(op) for op in _top(module) if op.name == "gpu.module"}
+    schedules = [op.attributes[SCHEDULE] if SCHEDULE in op.attributes else None for op in _named(module, "gpu.launch")]
+    if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
+        mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
+    passes = ["gpu-launch-sink-index-computations", "gpu-kernel-outlining"] if schedules else []
+    mlir.run_passes(module, passes, "outlining kernels")
+    asyncform.normalise(module)
+    outlined = [
+        op for op in _named(module, "gpu.launch_func") if symbols.path(op.attributes["kernel"])[0] not in before
+    ]
+    _name_kernels(module, outlined, schedules)
+
+
+def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
+    return [op for op in mlir.walk(module) if op.name == name]
+
+
+def _name_kernels(
+    module: mlir.Module, outlined: list[mlir.Operation], schedules: list[ir.Attribute | None]
+) -> None:
+    """Outlining names every kernel of a function alike, in gpu.modules of their own: number them."""
+    containers = {mlir.symbol_name(op): op for op in _top(module) if op.name == "gpu.module"}
+    numbers: dict[str, int] = {}
+    names: dict[symbols.Path, symbols.Path] = {}
+    for op, schedule in zip(outlined, schedules, strict=True):
+        container, old = symbols.path(op.attributes["kernel"])
+        function = _function_around(op)
+        number = numbers[function] = numbers.get(function, -1) + 1
+        kernel = f"{function}_kernel" + (f"_{number}" if number else "")
+        inner = next(each for each in _top(containers[container]) if mlir.symbol_name(each) == old)
+        symbols.rename(inner, kernel)
+        names[container, old] = (container, kernel)
+        containers[container].attributes[FUNCTION] = ir.StringAttr.get(function)
+        if schedule is not None:
+            inner.attributes[SCHEDULE] = schedule
+    symbols.rename_references(module.operation, names)
+
+
+def _function_around(op: mlir.Operation) -> str:
+    return next(mlir.symbol_name(each) for each in mlir.parents(op) if each.name == "func.func")
+
+
+def _ready(module: mlir.Module) -> list[ReadyObject]:
+    found = []
+    for op in _top(module):
+        if op.name != "gpu.binary":
+            continue
+        for attribute in ir.ArrayAttr(op.attributes["objects"]):
+            each = gpu.ObjectAttr(attribute)
+            found.append(ReadyObject(mlir.symbol_name(op), str(each.target), _kind(op, each), each.object))
+    return found
+
+
+def _kind(op: mlir.Operation, each: gpu.ObjectAttr) -> str:
+    """What the bytes are; their beginning tells, the attribute's format does not always."""
+    data = each.object
+    for start, kind in ((b"\x7fELF", "cubin"), (b"\x50\xed\x55\xba", "fatbin")):
+        if data.startswith(start):
+            return kind
+    if b".version" in data and b".target" in data:
+        return "ptx"
+    raise LoweringError(
+        "a gpu.binary that holds no cubin, fatbin or PTX",
+        diagnostics=(mlir.diagnostic_at(op, f"object of '@{mlir.symbol_name(op)}' cannot be loaded by a CUDA driver"),),
+    )
+
+
+def _prefix_host_symbols(module: mlir.Module, source: str, taken: set[str]) -> None:
+    """Prefix what the module defines; what it only declares keeps its name."""
+    names: dict[symbols.Path, symbols.Path] = {}
+    for op in _top(module):
+        if (op.name in _LINKED and level.has_body(op)) or op.name in _GLOBALS:
+            old = mlir.symbol_name(op)
+            new = symbols.unused(f"aot_{source}__{old}", taken)
+            taken.add(new)
+            symbols.rename(op, new)
+            names[(old,)] = (new,)
+    for op in _top(module):
+        if op.name not in level.DEVICE_CONTAINERS:
+            symbols.rename_references(op, names)
+
+
+def _move_all(other: mlir.Module, host: mlir.Module) -> None:
+    """Only declarations and gpu.modules can clash: what host code defines has names of its own by now."""
+    present = {mlir.symbol_name(op) for op in _top(host)}
+    body = host.operation.regions[0].blocks[0]
+    for op in _top(other):
+        name = mlir.symbol_name(op)
+        if op.name == "gpu.module" and name in present:
+            new = symbols.unused(name, present)
+            paths = [(name, mlir.symbol_name(each)) for each in _top(op)]
+            symbols.rename_references(other.operation, {path: (new, path[1]) for path in paths})
+            symbols.rename(op, new)
+    for op in _top(other):
+        if mlir.symbol_name(op) not in present:
+            body.append(op)
+    if "gpu.container_module" in other.operation.attributes:
+        host.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+
+
+def _join_device(host: mlir.Module, source: str, kernels: list[KernelSymbol]) -> mlir.Operation | None:
+    """Move the content of all gpu.modules into one named by the source."""
+    containers = [op for op in _top(host) if op.name == "gpu.module"]
+    if not containers:
+        return None
+    taken: set[str] = set()
+    names: dict[symbols.Path, symbols.Path] = {}
+    target = symbols.unused(source, {mlir.symbol_name(op) for op in _top(host) if op.name != "gpu.module"})
+    for container in containers:
+        module = mlir.symbol_name(container)
+        label = ir.StringAttr(container.attributes[FUNCTION]).value if FUNCTION in container.attributes else module
+        inner: dict[symbols.Path, symbols.Path] = {}
+        for op in _top(container):
+            name = mlir.symbol_name(op)
+            if not name or (op.name in _LINKED and not level.has_body(op)):
+                continue
+            symbol = symbols.unused(f"{label}__{name}", taken)
+            taken.add(symbol)
+            symbols.rename(op, symbol)
+            inner[(name,)] = (symbol,)
+            names[(module, name)] = (target, symbol)
+            if level.is_kernel(op):
+                kernels.append(KernelSymbol(label, name, symbol))
+        symbols.rename_references(container, inner)
+    for op in _top(host):
+        if op.name != "gpu.module":
+            symbols.rename_references(op, names)
+    return _one_module(host, containers, target)
+
+
+def _one_module(host: mlir.Module, containers: list[mlir.Operation], name: str) -> mlir.Operation:
+    with ir.InsertionPoint(containers[0]), containers[0].location:
+        joined = ir.Operation.create("gpu.module", attributes={"sym_name": ir.StringAttr.get(name)}, regions=1)
+        block = joined.regions[0].blocks.append()
+    declared: set[str] = set()
+    for container in containers:
+        for op in _top(container):
+            if op.name in _LINKED and not level.has_body(op):
+                if mlir.symbol_name(op) in declared:
+                    continue
+                declared.add(mlir.symbol_name(op))
+            block.append(op)
+        container.erase()
+    host.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    return joined
