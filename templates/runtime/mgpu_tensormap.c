@@ -1,0 +1,109 @@
+/* TMA descriptors: nvgpu.tma.create.descriptor calls mgpuTensorMapEncodeTiledMemref, which returns the device address of a
+ * CUtensorMap. It belongs to the call and is freed in stream order at its end (upstream leaks it). */
+#include "rt.h"
+#include <string.h>
+
+enum { MAX_RANK = 5, MAX_BOX = 256, NTYPES = 13 };
+static const char *const axis_order = "counted from the innermost";
+
+/* By CUtensorMapDataType: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 f32-ftz tf32 tf32-ftz. */
+static const uint8_t element_bytes[NTYPES] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4 };
+static const uint16_t swizzle_bytes[4] = { 0, 32, 64, 128 };
+
+typedef struct {                                               /* the driver counts axes from the innermost, MLIR from the outermost */
+  uint32_t rank, box[MAX_RANK], element_strides[MAX_RANK];
+  uint64_t extents[MAX_RANK], strides[MAX_RANK];               /* strides in bytes; that of the innermost axis is implied */
+  char *address;
+  int type, interleave, swizzle;
+} tile;
+
+static int check_axis(aot_frame *frame, const tile *t, uint32_t axis) {
+  if (t->extents[axis] < 1 || t->extents[axis] > (1ull << 32))
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: axis %u (%s) is %llu long, allowed are 1 to 2^32", axis, axis_order,
+                      (unsigned long long)t->extents[axis]);
+  if (t->box[axis] < 1 || t->box[axis] > MAX_BOX)
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %u long on axis %u (%s), allowed are 1 to %d", t->box[axis], axis,
+                      axis_order, MAX_BOX);
+  uint64_t step = t->interleave == 2 ? 32 : 16;
+  if (axis && (t->strides[axis - 1] % step || t->strides[axis - 1] >= 1ull << 40))
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the stride of axis %u (%s) is %llu bytes; it must be a multiple of %llu below "
+                                          "2^40", axis, axis_order, (unsigned long long)t->strides[axis - 1], (unsigned long long)step);
+  return 0;
+}
+
+static int check_inner(aot_frame *frame, const tile *t) {
+  uint64_t bytes = (uint64_t)t->box[0] * element_bytes[t->type], align = t->interleave == 2 ? 32 : 16;
+  if ((uintptr_t)t->address % align)
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the array starts at %p, which is not aligned to %llu bytes", (void *)t->address,
+                      (unsigned long long)align);
+  if (!t->interleave && bytes % 16)
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %llu bytes long on axis 0 (%s); it must be a multiple of 16",
+                      (unsigned long long)bytes, axis_order);
+  int swizzled = t->swizzle >= 1 && t->swizzle <= 3 && !t->interleave;
+  if (swizzled && bytes > swizzle_bytes[t->swizzle])
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %llu bytes long on axis 0 (%s), the %u-byte swizzle allows %u",
+                      (unsigned long long)bytes, axis_order, swizzle_bytes[t->swizzle], swizzle_bytes[t->swizzle]);
+  return 0;
+}
+
+static int check(aot_frame *frame, const tile *t) {
+  int code = check_inner(frame, t);
+  for (uint32_t axis = 0; !code && axis < t->rank; axis++) code = check_axis(frame, t, axis);
+  return code;
+}
+
+static void describe(tile *t, const aot_descriptor *array, const int64_t *box) {
+  uint64_t bytes = element_bytes[t->type];
+  t->address = (char *)array->aligned + array->offset * (int64_t)bytes;
+  for (uint32_t axis = 0; axis < t->rank; axis++) {
+    uint32_t outer = t->rank - 1 - axis;
+    t->extents[axis] = (uint64_t)array->dims[outer];
+    t->box[axis] = box[outer] < 0 || box[outer] > UINT32_MAX ? 0 : (uint32_t)box[outer];
+    t->element_strides[axis] = 1;
+    if (axis) t->strides[axis - 1] = (uint64_t)array->dims[t->rank + outer] * bytes;
+  }
+}
+
+/* Outside of a capture the copy from this stack frame is staged by the driver before the call returns (pageable memory). A
+ * captured copy would read the stack again at every replay, so there the words travel as the values of memset nodes. */
+static int send(aot_frame *frame, uint64_t target, const CUtensorMap *map) {
+  CUstream stream = (CUstream)frame->stream;
+  int capturing = 0;
+  int code = aot_capturing(frame, stream, &capturing);
+  if (code) return code;
+  if (!capturing) return aot_record_driver(frame, aot_cu.cuMemcpyHtoDAsync_v2(target, map, sizeof *map, stream), "cuMemcpyHtoDAsync of a TMA descriptor");
+  uint32_t words[sizeof *map / 4];
+  memcpy(words, map, sizeof words);
+  for (size_t i = 0; !code && i < sizeof words / 4; i++)
+    code = aot_record_driver(frame, aot_cu.cuMemsetD32Async(target + 4 * i, words[i], 1, stream), "cuMemsetD32Async of a TMA descriptor");
+  return code;
+}
+
+static int encode(aot_frame *frame, const tile *t, int l2_promotion, int out_of_bounds, CUtensorMap *map) {
+  if (!aot_cu.cuTensorMapEncodeTiled) {
+    char message[256];
+    int code = aot_driver_lacks("cuTensorMapEncodeTiled", message, sizeof message);
+    return aot_record(frame, code, "%s", message);
+  }
+  return aot_record_driver(frame, aot_cu.cuTensorMapEncodeTiled(map, t->type, t->rank, t->address, t->extents, t->strides, t->box,
+                                                                t->element_strides, t->interleave, t->swizzle, l2_promotion, out_of_bounds),
+                           "cuTensorMapEncodeTiled (rank %u, element type %d, interleave %d, swizzle %d)", t->rank, t->type, t->interleave,
+                           t->swizzle);
+}
+
+void *mgpuTensorMapEncodeTiledMemref(int64_t rank, void *descriptor, int type, int interleave, int swizzle, int l2_promotion,
+                                     int out_of_bounds, int64_t *box) {
+  aot_frame *frame = aot_frame_here("nvgpu.tma.create.descriptor");
+  if (rank < 1 || rank > MAX_RANK) aot_fail(AOT_E_LIMIT, "TMA descriptor: rank %lld is not between 1 and %d", (long long)rank, MAX_RANK);
+  if (type < 0 || type >= NTYPES) aot_fail(AOT_E_INTERNAL, "TMA descriptor: unknown element type %d", type);
+  tile t = { .rank = (uint32_t)rank, .type = type, .interleave = interleave, .swizzle = swizzle };
+  CUtensorMap map;
+  uint64_t address = 0;
+  describe(&t, descriptor, box);
+  must(frame, check(frame, &t));
+  must(frame, encode(frame, &t, l2_promotion, out_of_bounds, &map));
+  must(frame, aot_device_alloc(frame, sizeof map, frame->stream, &address));
+  must(frame, send(frame, address, &map));
+  must(frame, aot_chains_after_caller(frame));
+  return (void *)(uintptr_t)address;
+}

@@ -1,0 +1,193 @@
+/* One call: the frame on the C stack, the error that ends it, and what happens at its end.
+ *
+ *   aot_push(&frame); code = aot_run(&frame, slots); aot_pop(&frame);
+ *
+ * Compiled host code calls our functions; one that fails records the error and jumps back to aot_run. No frame of C++ or
+ * Python lies in between (callbacks return codes), and compiled host code has no destructors, so nothing is skipped that
+ * would have to run. Whether the entry returned or jumped, the end is the same: chains are joined to the caller's stream and
+ * everything that the call still owns is given back in stream order. */
+#include "rt.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Thread_local aot_frame *current;
+
+aot_frame *aot_current(void) { return current; }
+
+void aot_push(aot_frame *frame) {
+  frame->outer = current;
+  frame->live = frame->live_inline;
+  frame->nlive = 0;
+  frame->live_capacity = AOT_LIVE_INLINE;
+  frame->forks = NULL;
+  frame->nforks = 0;
+  frame->events = frame->async = frame->caller_context = NULL;
+  frame->worked = frame->printed = 0;
+  frame->code = 0;
+  frame->message[0] = 0;
+  frame->nextents = 0;
+  current = frame;
+}
+
+void aot_pop(aot_frame *frame) {
+  if (frame->live != frame->live_inline) free(frame->live);
+  frame->live = frame->live_inline;
+  frame->nlive = 0;
+  current = frame->outer;
+}
+
+aot_frame *aot_frame_here(const char *caller) {
+  if (AOT_LIKELY(current != NULL)) return current;
+  fprintf(stderr, "%s: %s was called outside of a call of a package function\n", aot_this_package.name, caller);
+  abort();
+}
+
+_Noreturn void aot_unwind(aot_frame *frame) { longjmp(frame->unwind, 1); }
+
+int aot_record(aot_frame *frame, int code, const char *format, ...) {
+  if (frame->code) return code;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(frame->message, sizeof frame->message, format, arguments);
+  va_end(arguments);
+  frame->code = code;
+  return code;
+}
+
+/* The format names the operation ("cuLaunchKernel of k, grid 1 x 1 x 1"); the driver's error is put behind it. */
+int aot_record_driver(aot_frame *frame, int code, const char *format, ...) {
+  if (!code || frame->code) return code;
+  char operation[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(operation, sizeof operation, format, arguments);
+  va_end(arguments);
+  frame->code = code;
+  return aot_explain(frame->message, sizeof frame->message, code, operation);
+}
+
+_Noreturn void aot_fail(int code, const char *format, ...) {
+  aot_frame *frame = aot_frame_here("aot_fail");
+  if (!frame->code) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(frame->message, sizeof frame->message, format, arguments);
+    va_end(arguments);
+    frame->code = code;
+  }
+  aot_unwind(frame);
+}
+
+int aot_capturing(aot_frame *frame, CUstream stream, int *capturing) {
+  int status = CU_CAPTURE_NONE;
+  int code = aot_cu.cuStreamIsCapturing(stream, &status);
+  *capturing = status != CU_CAPTURE_NONE;
+  if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {            /* the legacy stream, while another one is being captured */
+    *capturing = 1;
+    return 0;
+  }
+  return aot_record_driver(frame, code, "cuStreamIsCapturing");
+}
+
+static const char *function_name(const aot_frame *frame) { return frame->function ? frame->function->name : "kernel"; }
+
+/* Synchronising a stream that is being captured fails and breaks the capture for good: say it before anything is done. */
+static int refuse_capture(aot_frame *frame, CUstream stream, const char *why) {
+  int capturing = 0;
+  int code = aot_capturing(frame, stream, &capturing);
+  if (code || !capturing) return code;
+  return aot_record(frame, AOT_E_CAPTURE, "%s cannot be captured in a CUDA graph: %s", function_name(frame), why);
+}
+
+int aot_wait_stream(aot_frame *frame, CUstream stream, const char *why) {
+  int code = refuse_capture(frame, stream, why);
+  return code ? code : aot_record_driver(frame, aot_cu.cuStreamSynchronize(stream), "cuStreamSynchronize in %s (%s)",
+                                         function_name(frame), why);
+}
+
+int aot_wait(aot_frame *frame, const char *why) { return aot_wait_stream(frame, (CUstream)frame->stream, why); }
+
+static int may_start(aot_frame *frame) {
+  if (!(frame->function->flags & (AOT_READS_DEVICE | AOT_HOST_SYNC))) return 0;
+  return refuse_capture(frame, (CUstream)frame->stream, frame->function->flags & AOT_READS_DEVICE
+                        ? "its host code reads device memory" : "its host code waits for the device");
+}
+
+/* Text of kernels reaches stdout at a synchronisation only. In a capture nothing runs yet: it comes when the graph's user waits. */
+static void show_messages(aot_frame *frame) {
+  int capturing = 0;
+  if (!aot_capturing(frame, (CUstream)frame->stream, &capturing) && !capturing) aot_wait(frame, "its kernels print or assert");
+  frame->printed = 1;
+}
+
+static void leave_default_device(aot_frame *frame) {
+  if (!frame->caller_context) return;
+  aot_record_driver(frame, aot_cu.cuCtxSetCurrent(frame->caller_context), "cuCtxSetCurrent");
+  frame->caller_context = NULL;
+}
+
+static void finish(aot_frame *frame) {
+  aot_async_sweep(frame);
+  aot_chains_join(frame);
+  if ((frame->function->flags & AOT_MESSAGES) && frame->worked) show_messages(frame);
+  aot_live_sweep(frame);
+  aot_chains_release(frame);
+  leave_default_device(frame);
+  if (frame->printed) fflush(stdout);
+}
+
+int aot_run(aot_frame *frame, void **slots) {
+  if (may_start(frame)) return frame->code;
+  if (setjmp(frame->unwind) == 0) frame->function->entry(slots);
+  finish(frame);
+  return frame->code;
+}
+
+/* ------------------------------------------------------------------ what compiled host code calls */
+
+void aot_rt_result_extent(int64_t k, int64_t axis, int64_t extent) {
+  aot_frame *frame = aot_frame_here("aot_rt_result_extent");
+  if (axis < 0 || axis >= AOT_MAX_RANK) aot_fail(AOT_E_INTERNAL, "result %lld has no axis %lld", (long long)k, (long long)axis);
+  if (extent < 0)
+    aot_fail(AOT_E_SIZE, "negative size: axis %lld of result %lld would be %lld long", (long long)axis, (long long)k, (long long)extent);
+  frame->extents[axis] = extent;
+  frame->nextents = (uint32_t)axis + 1;
+}
+
+void _mlir_ciface_aot_rt_result(aot_bytes *out, int64_t k, int64_t bytes) {
+  aot_frame *frame = aot_frame_here("aot_rt_result");
+  uint64_t address = 0;
+  if (bytes < 0) aot_fail(AOT_E_SIZE, "negative size: result %lld would have %lld bytes", (long long)k, (long long)bytes);
+  int code = aot_result_memory(frame, k, bytes, &address);
+  frame->nextents = 0;
+  if (code) {
+    if (frame->message[0]) frame->code = frame->code ? frame->code : code;
+    aot_record(frame, code, "memory for result %lld (%lld bytes) could not be allocated", (long long)k, (long long)bytes);
+    aot_unwind(frame);
+  }
+  frame->worked = 1;
+  *out = (aot_bytes){ (void *)(uintptr_t)address, (void *)(uintptr_t)address, 0, bytes, 1 };
+}
+
+static void read_device(void *value, int64_t address, size_t bytes) {
+  aot_frame *frame = aot_frame_here("aot_rt_load");
+  static const char why[] = "its host code reads device memory";
+  must(frame, refuse_capture(frame, (CUstream)frame->stream, why));
+  must(frame, aot_record_driver(frame, aot_cu.cuMemcpyDtoHAsync_v2(value, (CUdeviceptr)address, bytes, (CUstream)frame->stream),
+                                "cuMemcpyDtoHAsync of %zu bytes", bytes));
+  must(frame, aot_record_driver(frame, aot_cu.cuStreamSynchronize((CUstream)frame->stream), "cuStreamSynchronize in %s (%s)",
+                                function_name(frame), why));
+}
+
+int8_t aot_rt_load_i8(int64_t address) { int8_t value; read_device(&value, address, sizeof value); return value; }
+int16_t aot_rt_load_i16(int64_t address) { int16_t value; read_device(&value, address, sizeof value); return value; }
+int32_t aot_rt_load_i32(int64_t address) { int32_t value; read_device(&value, address, sizeof value); return value; }
+int64_t aot_rt_load_i64(int64_t address) { int64_t value; read_device(&value, address, sizeof value); return value; }
+
+void aot_rt_assert(_Bool ok, int32_t message) {
+  if (AOT_LIKELY(ok)) return;
+  aot_frame *frame = aot_frame_here("aot_rt_assert");
+  const char *const *texts = frame->function->source->messages;
+  aot_fail(AOT_E_ASSERT, "%s", texts && message >= 0 ? texts[message] : "assertion failed");
+}

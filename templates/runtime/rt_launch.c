@@ -1,0 +1,139 @@
+/* Launching: limits checked with their numbers, empty grids skipped, clusters through cuLaunchKernelEx. */
+#include "rt.h"
+
+static const int64_t grid_limit[3] = { INT32_MAX, 65535, 65535 }, block_limit[3] = { 1024, 1024, 64 };
+enum { MAX_BLOCK_THREADS = 1024, MAX_CLUSTER = 16, PORTABLE_CLUSTER = 8 };
+
+#define EXTENTS(v) (long long)(v)[0], (long long)(v)[1], (long long)(v)[2]
+
+static int out_of_limits(aot_frame *frame, const char *name, const char *what, const int64_t *extents, const int64_t *limits) {
+  return aot_record(frame, AOT_E_LIMIT, "kernel %s: %s %lld x %lld x %lld is outside the limits %lld x %lld x %lld", name, what,
+                    EXTENTS(extents), EXTENTS(limits));
+}
+
+static int check_grid(aot_frame *frame, const char *name, const int64_t *grid) {
+  for (int i = 0; i < 3; i++)
+    if (AOT_UNLIKELY(grid[i] < 0 || grid[i] > grid_limit[i])) return out_of_limits(frame, name, "grid", grid, grid_limit);
+  return 0;
+}
+
+/* Nothing to do, and the driver refuses such a launch. Its block may be anything: sizes computed from an extent of 0. */
+static int is_empty(const int64_t *grid) { return !grid[0] || !grid[1] || !grid[2]; }
+
+static int check_block(aot_frame *frame, const aot_loaded_kernel *kernel, const int64_t *block) {
+  for (int i = 0; i < 3; i++)
+    if (AOT_UNLIKELY(block[i] < 1 || block[i] > block_limit[i])) return out_of_limits(frame, kernel->name, "block", block, block_limit);
+  int64_t threads = block[0] * block[1] * block[2];
+  int64_t most = kernel->max_threads < MAX_BLOCK_THREADS ? kernel->max_threads : MAX_BLOCK_THREADS;
+  if (AOT_LIKELY(threads <= most)) return 0;
+  return aot_record(frame, AOT_E_LIMIT, "kernel %s: a block of %lld x %lld x %lld has %lld threads, the limit is %lld%s", kernel->name,
+                    EXTENTS(block), (long long)threads, (long long)most,
+                    most < MAX_BLOCK_THREADS ? " for this kernel on this device (registers or its launch bounds)" : "");
+}
+
+static int check_shared(aot_frame *frame, const aot_loaded_kernel *kernel, int64_t shared) {
+  if (AOT_LIKELY(shared >= 0 && shared <= kernel->max_dynamic_shared)) return 0;
+  if (shared < 0) return aot_record(frame, AOT_E_SIZE, "negative size: kernel %s with %lld bytes of dynamic shared memory", kernel->name,
+                                    (long long)shared);
+  return aot_record(frame, AOT_E_LIMIT, "kernel %s: %lld bytes of dynamic and %d of static shared memory a block are more than the %d "
+                                        "that device %d allows", kernel->name, (long long)shared, kernel->static_shared,
+                    kernel->max_dynamic_shared + kernel->static_shared, frame->device);
+}
+
+static int check_cluster(aot_frame *frame, const char *name, const int64_t *cluster, const int64_t *grid) {
+  for (int i = 0; i < 3; i++)
+    if (cluster[i] < 1 || cluster[i] > MAX_CLUSTER || grid[i] % cluster[i])
+      return aot_record(frame, AOT_E_LIMIT, "kernel %s: grid %lld x %lld x %lld cannot be divided into clusters of %lld x %lld x %lld "
+                                            "(at most %d blocks)", name, EXTENTS(grid), EXTENTS(cluster), MAX_CLUSTER);
+  if (cluster[0] * cluster[1] * cluster[2] <= MAX_CLUSTER) return 0;
+  return aot_record(frame, AOT_E_LIMIT, "kernel %s: a cluster of %lld x %lld x %lld has more than %d blocks", name, EXTENTS(cluster),
+                    MAX_CLUSTER);
+}
+
+static int launch_plain(const aot_loaded_kernel *kernel, const aot_geometry *g, CUstream stream, void **params) {
+  return aot_cu.cuLaunchKernel(kernel->function, (unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2],
+                               (unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2], (unsigned)g->shared, stream,
+                               params, NULL);
+}
+
+static int launch_clusters(const aot_loaded_kernel *kernel, const aot_geometry *g, CUstream stream, void **params) {
+  CUlaunchAttribute attributes[2] = { { .id = CU_LAUNCH_CLUSTER_DIMENSION }, { .id = CU_LAUNCH_CLUSTER_POLICY } };
+  for (int i = 0; i < 3; i++) attributes[0].value.clusterDim[i] = (unsigned)g->cluster[i];
+  attributes[1].value.policy = CU_CLUSTER_POLICY_SPREAD;
+  CUlaunchConfig config = { (unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2], (unsigned)g->block[0],
+                            (unsigned)g->block[1], (unsigned)g->block[2], (unsigned)g->shared, stream, attributes, 2 };
+  if (g->cluster[0] * g->cluster[1] * g->cluster[2] > PORTABLE_CLUSTER) {
+    int code = aot_cu.cuFuncSetAttribute(kernel->function, CU_FUNC_NON_PORTABLE_CLUSTER, 1);
+    if (code) return code;
+  }
+  return aot_cu.cuLaunchKernelEx(&config, kernel->function, params, NULL);
+}
+
+/* A cluster of one block is what every launch has: no need of a driver or device that knows clusters. */
+static int has_clusters(const int64_t *cluster) { return cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1 || cluster[0] < 0; }
+
+static int failed(aot_frame *frame, int code, const aot_loaded_kernel *kernel, const aot_geometry *g) {
+  const char *call = has_clusters(g->cluster) ? "cuLaunchKernelEx" : "cuLaunchKernel";
+  if (!has_clusters(g->cluster))
+    return aot_record_driver(frame, code, "%s of %s, grid %lld x %lld x %lld, block %lld x %lld x %lld, %lld bytes shared", call,
+                             kernel->name, EXTENTS(g->grid), EXTENTS(g->block), (long long)g->shared);
+  return aot_record_driver(frame, code, "%s of %s, grid %lld x %lld x %lld, block %lld x %lld x %lld, cluster %lld x %lld x %lld, "
+                                        "%lld bytes shared (clusters need compute capability 9.0 or later)", call, kernel->name,
+                           EXTENTS(g->grid), EXTENTS(g->block), EXTENTS(g->cluster), (long long)g->shared);
+}
+
+int aot_launch_loaded(aot_frame *frame, const aot_loaded_kernel *kernel, const aot_geometry *g, CUstream stream, void **params) {
+  int clusters = has_clusters(g->cluster);
+  int code = check_grid(frame, kernel->name, g->grid);
+  if (code || is_empty(g->grid)) return code;
+  code = check_block(frame, kernel, g->block);
+  if (!code) code = check_shared(frame, kernel, g->shared);
+  if (!code && AOT_UNLIKELY(clusters)) code = check_cluster(frame, kernel->name, g->cluster, g->grid);
+  if (code) return code;
+  if (AOT_UNLIKELY(clusters) && !aot_cu.cuLaunchKernelEx) {
+    char message[256];
+    code = aot_driver_lacks("cuLaunchKernelEx", message, sizeof message);
+    return aot_record(frame, code, "kernel %s uses clusters: %s", kernel->name, message);
+  }
+  frame->worked = 1;
+  code = clusters ? launch_clusters(kernel, g, stream, params) : launch_plain(kernel, g, stream, params);
+  return AOT_LIKELY(!code) ? 0 : failed(frame, code, kernel, g);
+}
+
+static int check_required(aot_frame *frame, const aot_kernel *kernel, const int64_t *block) {
+  const uint32_t *must_be = kernel->required_block;
+  for (int i = 0; i < 3; i++)
+    if (AOT_UNLIKELY(must_be[i] && must_be[i] != block[i]))
+      return aot_record(frame, AOT_E_LIMIT, "kernel %s was compiled for blocks of %u x %u x %u threads, got %lld x %lld x %lld",
+                        kernel->name, must_be[0], must_be[1], must_be[2], EXTENTS(block));
+  return 0;
+}
+
+static int load_kernel(aot_frame *frame, const aot_source *source, uint32_t kernel) {
+  char message[AOT_MESSAGE_BYTES];
+  void *function;
+  int code = aot_kernel_handle(source, kernel, frame->context_id, &function, message, sizeof message);
+  return code ? aot_record(frame, code, "%s", message) : 0;
+}
+
+int aot_launch(aot_frame *frame, const aot_source *source, uint32_t kernel, const aot_geometry *geometry, void *stream, void **params) {
+  if (AOT_UNLIKELY(is_empty(geometry->grid) && kernel < source->nkernels))
+    return check_grid(frame, source->kernels[kernel].name, geometry->grid);
+  const aot_loaded_kernel *loaded = aot_loaded_kernel_of(source, kernel, frame->context_id);
+  if (AOT_UNLIKELY(!loaded || !loaded->function)) {
+    int code = load_kernel(frame, source, kernel);
+    if (code) return code;
+    loaded = aot_loaded_kernel_of(source, kernel, frame->context_id);
+  }
+  int code = check_required(frame, &source->kernels[kernel], geometry->block);
+  return code ? code : aot_launch_loaded(frame, loaded, geometry, aot_stream_or(frame, stream), params);
+}
+
+void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
+                   int64_t cx, int64_t cy, int64_t cz, int32_t shared, void *stream, void **params, int32_t wait) {
+  aot_frame *frame = aot_frame_here("aot_rt_launch");
+  aot_geometry geometry = { { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared };
+  must(frame, aot_launch(frame, source, (uint32_t)kernel, &geometry, stream, params));
+  if (wait && (frame->function->flags & AOT_HOST_SYNC))
+    must(frame, aot_wait_stream(frame, aot_stream_or(frame, stream), "its host code waits for a kernel"));
+}

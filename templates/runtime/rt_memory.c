@@ -1,0 +1,261 @@
+/* Memory: a stream-ordered pool of our own per context, and the list of what the running call owns.
+ *
+ * The driver's default pool gives its memory back at every synchronisation; ours keeps it (aot_pool_trim gives it back), so a
+ * buffer of a later call costs about a microsecond. Devices without pools get cuMemAlloc, whose free waits for the stream.
+ * Whatever the compiled code does, a call cannot leak: what it still owns at its end is swept. */
+#include "rt.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct pool {
+  struct pool *next;
+  uint64_t context_id;                                         /* a pool dies with its context, so it is not one per device */
+  int device;
+  CUmemoryPool handle;                                         /* NULL: this device has no pools */
+} pool;
+
+static pool *pools;                                            /* published with release; entries stay */
+static int poolless;                                           /* 1: some device here has no pools */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+static pool *find(uint64_t context_id) {
+  pool *entry = __atomic_load_n(&pools, __ATOMIC_ACQUIRE);
+  while (entry && entry->context_id != context_id) entry = entry->next;
+  return entry;
+}
+
+static int make_handle(int device, CUmemoryPool *handle) {
+  CUmemPoolProps props = { .allocType = CU_POOL_ALLOCATION_PINNED, .locationType = CU_POOL_LOCATION_DEVICE, .locationId = device };
+  uint64_t keep = UINT64_MAX;
+  int has = 0, code = aot_cu.cuDeviceGetAttribute(&has, CU_DEVICE_MEMORY_POOLS, device);
+  if (code) return aot_set_driver_error(code, "cuDeviceGetAttribute");
+  if (!has || !aot_cu.cuMemPoolCreate || !aot_cu.cuMemPoolSetAttribute || !aot_cu.cuMemAllocFromPoolAsync || !aot_cu.cuMemFreeAsync)
+    return 0;
+  code = aot_cu.cuMemPoolCreate(handle, &props);
+  if (code) return aot_set_driver_error(code, "cuMemPoolCreate");
+  code = aot_cu.cuMemPoolSetAttribute(*handle, CU_POOL_RELEASE_THRESHOLD, &keep);
+  return code ? aot_set_driver_error(code, "cuMemPoolSetAttribute") : 0;
+}
+
+static int make(int device, uint64_t context_id, pool **out) {
+  pool *entry = calloc(1, sizeof *entry);
+  if (!entry) return aot_set_error(AOT_E_NO_MEMORY, "no memory for a memory pool's entry");
+  *entry = (pool){ pools, context_id, device, NULL };
+  int code = make_handle(device, &entry->handle);
+  if (code) {
+    free(entry);
+    return code;
+  }
+  if (!entry->handle) __atomic_store_n(&poolless, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&pools, entry, __ATOMIC_RELEASE);
+  *out = entry;
+  return 0;
+}
+
+static int pool_of(int device, uint64_t context_id, pool **out) {
+  *out = find(context_id);
+  if (AOT_LIKELY(*out != NULL)) return 0;
+  int mode = CU_CAPTURE_MODE_RELAXED;
+  int code = aot_capture_relax(&mode);
+  if (code) return aot_set_driver_error(code, "cuThreadExchangeStreamCaptureMode");
+  pthread_mutex_lock(&making);
+  *out = find(context_id);
+  if (!*out) code = make(device, context_id, out);
+  pthread_mutex_unlock(&making);
+  int back = aot_capture_relax(&mode);
+  return code || !back ? code : aot_set_driver_error(back, "cuThreadExchangeStreamCaptureMode");
+}
+
+static int explain_alloc(int code, const char *operation, int64_t bytes, int device) {
+  size_t free_bytes = 0, total = 0;
+  if (code != CUDA_ERROR_OUT_OF_MEMORY || aot_cu.cuMemGetInfo_v2(&free_bytes, &total))
+    return aot_set_driver_error(code, operation);
+  return aot_set_error(code, "%s failed: CUDA_ERROR_OUT_OF_MEMORY (2): %lld bytes were asked for on device %d, %zu of %zu are free",
+                       operation, (long long)bytes, device, free_bytes, total);
+}
+
+int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes, uint64_t *address) {
+  CUdeviceptr made = 0;
+  pool *from;
+  if (bytes < 0) return aot_set_error(AOT_E_SIZE, "negative size: %lld bytes of device memory", (long long)bytes);
+  int code = aot_driver_state();
+  if (!code) code = pool_of(device, context_id, &from);
+  if (code) return code;
+  size_t size = bytes ? (size_t)bytes : 1;                     /* addresses of empty arrays differ too */
+  if (from->handle) {
+    code = aot_cu.cuMemAllocFromPoolAsync(&made, size, from->handle, (CUstream)stream);
+    if (code) return explain_alloc(code, "cuMemAllocFromPoolAsync", bytes, device);
+  } else {
+    code = aot_cu.cuMemAlloc_v2(&made, size);
+    if (code) return explain_alloc(code, "cuMemAlloc", bytes, device);
+  }
+  *address = made;
+  return 0;
+}
+
+/* Which way the address was allocated is asked of the driver only where both ways exist in this process. */
+static int was_pooled(uint64_t address) {
+  int device = -1;
+  if (AOT_LIKELY(!__atomic_load_n(&poolless, __ATOMIC_ACQUIRE))) return 1;
+  if (aot_cu.cuPointerGetAttribute(&device, CU_POINTER_DEVICE_ORDINAL, address)) return 0;
+  for (pool *entry = __atomic_load_n(&pools, __ATOMIC_ACQUIRE); entry; entry = entry->next)
+    if (entry->device == device) return entry->handle != NULL;
+  return 0;
+}
+
+int aot_pool_free(uint64_t address, void *stream) {
+  int code = aot_driver_state();
+  if (code || !address) return code;
+  if (was_pooled(address)) {
+    code = aot_cu.cuMemFreeAsync(address, (CUstream)stream);
+    return code ? aot_set_driver_error(code, "cuMemFreeAsync") : 0;
+  }
+  code = aot_cu.cuStreamSynchronize((CUstream)stream);         /* the free is ordered by waiting */
+  int freed = aot_cu.cuMemFree_v2(address);
+  if (code) return aot_set_driver_error(code, "cuStreamSynchronize");
+  return freed ? aot_set_driver_error(freed, "cuMemFree") : 0;
+}
+
+int aot_pool_trim(int device) {
+  void *context, *restore = NULL;
+  uint64_t id;
+  int code = aot_context_enter(device, &context, &id, &restore);
+  if (code) return code;
+  pool *entry = find(id);                                      /* pools of other contexts may be gone with them */
+  if (entry && entry->handle) {
+    code = aot_cu.cuMemPoolTrimTo ? aot_cu.cuMemPoolTrimTo(entry->handle, 0)
+                                  : aot_driver_lacks("cuMemPoolTrimTo", aot_error_buffer(), AOT_MESSAGE_BYTES);
+    if (code > 0) aot_set_driver_error(code, "cuMemPoolTrimTo");
+  }
+  aot_context_leave(restore);
+  return code;
+}
+
+/* ------------------------------------------------------------------ what the call owns */
+
+int aot_live_reserve(aot_frame *frame) {
+  if (AOT_LIKELY(frame->nlive < frame->live_capacity)) return 0;
+  uint32_t capacity = 2 * frame->live_capacity;
+  int moved = frame->live == frame->live_inline;
+  aot_allocation *bigger = realloc(moved ? NULL : frame->live, capacity * sizeof *bigger);
+  if (!bigger) return aot_record(frame, AOT_E_NO_MEMORY, "no host memory for the list of the call's %u buffers", frame->nlive);
+  for (uint32_t i = 0; moved && i < frame->nlive; i++) bigger[i] = frame->live_inline[i];
+  frame->live = bigger;
+  frame->live_capacity = capacity;
+  return 0;
+}
+
+void aot_live_add(aot_frame *frame, uint64_t address, uint64_t bytes, uint8_t kind) {
+  frame->live[frame->nlive++] = (aot_allocation){ .address = address, .bytes = bytes, .host = kind };
+}
+
+int aot_live_find(const aot_frame *frame, uint64_t address) {
+  for (uint32_t i = frame->nlive; i-- > 0;)                    /* newest first: buffers are mostly freed in reverse order */
+    if (frame->live[i].address == address && frame->live[i].host != AOT_MEM_REGISTERED) return (int)i;
+  return -1;
+}
+
+void aot_live_remove(aot_frame *frame, int index) { frame->live[index] = frame->live[--frame->nlive]; }
+
+int aot_device_alloc(aot_frame *frame, int64_t bytes, void *stream, uint64_t *address) {
+  int code = aot_live_reserve(frame);
+  if (code) return code;
+  code = aot_pool_alloc(frame->device, frame->context_id, stream, bytes, address);
+  if (code) return aot_record(frame, code, "%s", aot_last_error());
+  frame->worked = 1;
+  aot_live_add(frame, *address, (uint64_t)bytes, AOT_MEM_DEVICE);
+  return 0;
+}
+
+int aot_host_release(aot_frame *frame, int index) {
+  aot_allocation one = frame->live[index];
+  aot_live_remove(frame, index);
+  if (one.host == AOT_MEM_REGISTERED)
+    return aot_record_driver(frame, aot_cu.cuMemHostUnregister((void *)(uintptr_t)one.address), "cuMemHostUnregister");
+  if (one.host == AOT_MEM_MANAGED) return aot_record_driver(frame, aot_cu.cuMemFree_v2(one.address), "cuMemFree");
+  free((void *)(uintptr_t)one.address);
+  return 0;
+}
+
+/* Memory that a kernel or a copy may still use has to outlive it. Plain host memory is handed to the device only by functions
+ * that wait (AOT_HOST_SYNC); the others free it without waiting. */
+static int must_wait(const aot_frame *frame) {
+  for (uint32_t i = 0; i < frame->nlive; i++) {
+    uint8_t kind = frame->live[i].host;
+    if (kind == AOT_MEM_MANAGED || kind == AOT_MEM_REGISTERED) return 1;
+    if (kind == AOT_MEM_HOST && frame->function && (frame->function->flags & AOT_HOST_SYNC)) return 1;
+  }
+  return 0;
+}
+
+void aot_live_sweep(aot_frame *frame) {
+  if (!frame->nlive) return;
+  if (must_wait(frame))
+    aot_record_driver(frame, aot_cu.cuStreamSynchronize((CUstream)frame->stream), "cuStreamSynchronize at the end of the call");
+  for (uint32_t i = frame->nlive; i-- > 0;)                    /* registrations before the memory under them */
+    if (frame->live[i].host == AOT_MEM_REGISTERED) aot_host_release(frame, (int)i);
+  while (frame->nlive) {
+    aot_allocation last = frame->live[frame->nlive - 1];
+    if (last.host != AOT_MEM_DEVICE) {
+      aot_host_release(frame, (int)frame->nlive - 1);
+      continue;
+    }
+    frame->nlive--;
+    int code = aot_pool_free(last.address, frame->stream);
+    if (code) aot_record(frame, code, "%s", aot_last_error());
+  }
+}
+
+/* ------------------------------------------------------------------ what compiled host code calls */
+
+void _mlir_ciface_aot_rt_alloc(aot_bytes *out, int64_t bytes) {
+  aot_frame *frame = aot_frame_here("aot_rt_alloc");
+  uint64_t address;
+  must(frame, aot_device_alloc(frame, bytes, frame->stream, &address));
+  *out = (aot_bytes){ (void *)(uintptr_t)address, (void *)(uintptr_t)address, 0, bytes, 1 };
+}
+
+void aot_rt_free(int64_t address) {
+  aot_frame *frame = aot_frame_here("aot_rt_free");
+  int index = aot_live_find(frame, (uint64_t)address);
+  if (index < 0 || frame->live[index].host != AOT_MEM_DEVICE)
+    aot_fail(AOT_E_INTERNAL, "%s frees device memory that it does not own (0x%llx)", frame->function->name, (unsigned long long)address);
+  aot_live_remove(frame, index);
+  int code = aot_pool_free((uint64_t)address, frame->stream);
+  if (code) aot_fail(code, "%s", aot_last_error());
+}
+
+static void *host_alloc(size_t alignment, size_t bytes) {
+  aot_frame *frame = aot_frame_here("memref.alloc");
+  void *made = NULL;
+  if ((int64_t)bytes < 0) aot_fail(AOT_E_SIZE, "negative size: %lld bytes of host memory", (long long)bytes);
+  must(frame, aot_live_reserve(frame));
+  if (alignment < sizeof(void *)) alignment = sizeof(void *);
+  if (posix_memalign(&made, alignment, bytes ? bytes : 1))
+    aot_fail(AOT_E_NO_MEMORY, "no memory: %zu bytes of host memory, aligned to %zu", bytes, alignment);
+  aot_live_add(frame, (uintptr_t)made, bytes, AOT_MEM_HOST);
+  return made;
+}
+
+void *_mlir_memref_to_llvm_alloc(size_t bytes) { return host_alloc(16, bytes); }
+void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes) { return host_alloc(alignment, bytes); }
+
+/* A registration of the memory that was not taken back is undone first: its pages must not stay pinned. */
+static void unregister_within(aot_frame *frame, uint64_t address, uint64_t bytes) {
+  for (uint32_t i = frame->nlive; i-- > 0;) {
+    const aot_allocation *one = &frame->live[i];
+    if (one->host != AOT_MEM_REGISTERED || one->address < address || one->address >= address + (bytes ? bytes : 1)) continue;
+    must(frame, aot_wait(frame, "it frees memory that is registered with the device"));
+    must(frame, aot_host_release(frame, (int)i));
+  }
+}
+
+void _mlir_memref_to_llvm_free(void *address) {
+  aot_frame *frame = aot_frame_here("memref.dealloc");
+  if (!address) return;
+  int index = aot_live_find(frame, (uintptr_t)address);
+  if (index < 0 || frame->live[index].host != AOT_MEM_HOST)
+    aot_fail(AOT_E_INTERNAL, "%s frees host memory that it does not own (%p)", frame->function->name, address);
+  unregister_within(frame, (uintptr_t)address, frame->live[index].bytes);
+  must(frame, aot_host_release(frame, aot_live_find(frame, (uintptr_t)address)));
+}
