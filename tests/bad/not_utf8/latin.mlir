@@ -1,0 +1,2 @@
+// café
+func.func @f() { return }

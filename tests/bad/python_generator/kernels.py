@@ -1,0 +1,1 @@
+print("func.func @f() { return }")

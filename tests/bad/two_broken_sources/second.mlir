@@ -1,0 +1,3 @@
+func.func @g() -> f32 {
+  return
+}

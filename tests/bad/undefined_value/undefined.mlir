@@ -1,0 +1,3 @@
+func.func @f() -> f32 {
+  return %nothing : f32
+}

@@ -1,0 +1,173 @@
+"""Bad input ends in one clear message and an exit code, with nothing in ``--out``.
+
+``tests/bad/`` holds one tiny project per fault, named after it; the table says what to call and what must be said.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from aot import cli, fileset
+
+PROJECTS = Path(__file__).parent / "bad"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One wrong call."""
+
+    name: str
+    """Of the project, or of the fault when the project ``fine`` will do."""
+    code: int
+    message: str
+    """What the error must say, as a regular expression."""
+    options: str = ""
+    project: str = ""
+    """Default: the name."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def fine(name: str, code: int, message: str, options: str = "", **environment: str) -> Fault:
+    """A fault that is not in the sources."""
+    return Fault(name, code, message, options, "fine", environment)
+
+
+FAULTS = (
+    # What is built
+    Fault("missing_folder", 2, r"error: 'missing_folder' does not exist"),
+    Fault("empty_folder", 1, r"no sources in 'empty_folder'"),
+    Fault("empty_file", 1, r"nothing\.mlir: the file is empty"),
+    Fault("not_utf8", 1, r"latin\.mlir:1: not UTF-8 text"),
+    Fault("python_generator", 2, r"\.py' is no source: Python generators", project="python_generator/kernels.py"),
+    Fault("same_name_twice", 1, r"(?s)two sources with the same name.*soft-max\.mlir.*soft_max\.mlir"),
+    Fault("source_named_by_keyword", 1, r"'class' cannot become the namespace 'class': it is a Python keyword"),
+    Fault("source_with_reserved_name", 1, r"'preload'.*the package itself uses this name"),
+    # What MLIR refuses
+    Fault("syntax_error", 1, r"(?s)broken\.mlir:2:\d+: error: .*%y = arith\.addf %x, : tensor<4xf32>\n +\^"),
+    Fault("unknown_dialect", 1, r"foreign\.mlir:2:\d+: error: .*stablehlo"),
+    Fault("unknown_op", 1, r"typo\.mlir:2:\d+: error: .*arith\.addfloat"),
+    Fault("verifier_error", 1, r"mismatch\.mlir:2:\d+: error: .*arith\.addf.* requires all operands"),
+    Fault("undefined_value", 1, r"undefined\.mlir:2:\d+: error: .*undeclared SSA value"),
+    Fault("broken_bytecode", 1, r"broken\.mlirbc: not valid MLIR"),
+    Fault("two_broken_sources", 1, r"(?s)2 sources failed.*first\.mlir:1.*second\.mlir:2"),
+    # What aot refuses
+    Fault("no_kernels", 1, r"empty_module\.mlir: .*no "),
+    Fault("only_private_functions", 1, r"hidden\.mlir: .*no "),
+    Fault("function_named_by_keyword", 1, r"'@lambda': it is a Python keyword"),
+    Fault("function_with_underscore", 1, r"'@_init': names with a leading underscore are reserved"),
+    Fault("function_with_dot", 1, r"'@a\.b': it is not an ASCII Python identifier"),
+    Fault("kernels_of_one_name", 1, r"'@k': two functions or kernels of this source have this name"),
+    Fault("printf_too_few_arguments", 1, r"message\.mlir:5:\d+: error: .*2.*1"),
+    Fault("printf_wrong_kind", 1, r"message\.mlir:6:\d+: error: .*%s"),
+    Fault("host_function_in_kernel", 1, r"call\.mlir:\d+(:\d+)?: error: .*on_the_host"),
+    Fault("unknown_external_function", 1, r"missing\.mlir:\d+(:\d+)?: error: .*no_such_function"),
+    Fault("recursion", 1, r"loop\.mlir:\d+(:\d+)?: error: .*(recurs|itself)"),
+    Fault("unranked_argument", 1, r"unranked\.mlir:1(:\d+)?: error: .*memref<\*xf32>"),
+    Fault("sparse_tensor", 1, r"sparse\.mlir:\d+(:\d+)?: error: .*sparse"),
+    Fault("host_and_device_memory_mixed", 1, r"mixed\.mlir:4(:\d+)?: error: (?s:.*)gpu\.memcpy"),
+    Fault("host_memory_returned", 1, r"returned\.mlir:\d+(:\d+)?: error: .*host memory"),
+    Fault("launch_attributes_do_not_fit", 1, r"attributes\.mlir:2(:\d+)?: error: .*aot\.grid"),
+    # Architectures
+    fine("arch_misspelled", 2, r"unknown architecture 'sm_9'; did you mean 'sm_90'\?", "--archs sm_80,sm_9"),
+    fine("arch_too_old_for_ptxas", 3, r"sm_70: ptxas [\d.]+ cannot build it; the nearest.* is sm_75", "--archs sm_70"),
+    fine("ptx_of_a_lettered_arch", 2, r"'compute_90a': PTX with the letter 'a'", "--archs compute_90a"),
+    fine("no_archs", 2, r"list of architectures is empty", "--archs ,"),
+    fine("archs_from_environment", 2, r"unknown architecture 'gpu'", AOT_ARCHS="gpu"),
+    fine("ptx_asked_for_and_refused", 2, r"--no-ptx and compute_80 contradict", "--archs sm_80,compute_80 --no-ptx"),
+    fine("only_host", 2, r"a package needs a GPU architecture", "--archs host"),
+    Fault("cp_async_on_turing", 1, r"copy\.mlir:5(:\d+)?: error: (?s:.*)sm_80", "--archs sm_75"),
+    Fault("wgmma_on_plain_hopper", 1, r"fence\.mlir:4(:\d+)?: error: (?s:.*)sm_90a", "--archs sm_90"),
+    Fault("ptxas_fails", 1, r"(?s)assembly\.mlir.*ptxas.*no\.such\.instruction"),
+    Fault("too_much_static_shared_memory", 1, r"(?s)shared\.mlir.*k.*(shared|0x40000)"),
+    # Settings and options
+    Fault("settings_unknown_key", 2, r"aot\.toml:4: build\.arch: unknown key; did you mean 'archs'\?"),
+    Fault("settings_wrong_type", 2, r"aot\.toml:5: build\.ptx: true or false is needed; got 'no'"),
+    Fault("settings_without_edition", 2, r"aot\.toml: edition: missing"),
+    Fault("settings_for_no_source", 2, r"aot\.toml:3: \[source\.duoble\]: .*did you mean 'double'\?"),
+    Fault("settings_not_toml", 2, r"aot\.toml: not valid TOML"),
+    Fault("settings_leave_all_out", 1, r"no source can be built for sm_80: .*aot\.toml leaves them all out"),
+    Fault("unknown_pass", 1, r"canonicalise"),
+    Fault("failing_pass", 1, r"test-no-such"),
+    Fault("passes_leave_no_signature", 1, r"double\.mlir"),
+    fine("name_is_a_keyword", 2, r"import name 'class': it is a Python keyword", "--name class"),
+    fine("name_with_a_slash", 2, r"'a/b' is no name for a package", "--name a/b"),
+    fine("name_of_a_module", 2, r"it would hide an existing module", "--name json"),
+    fine("version_is_none", 2, r"'first' is no version", "--version first"),
+    fine("unknown_option", 2, r"No such option '--arch'.*--archs", "--arch sm_80"),
+    fine("unknown_choice", 2, r"(?s)'zip' is not one of 'none', 'fast'", "--compress zip"),
+    fine("contradicting_options", 2, r"--toolkit and --cuda exclude each other", "--toolkit x --cuda 12"),
+    fine("jobs_from_environment", 2, r"MAX_JOBS='many' is no number of jobs", MAX_JOBS="many"),
+    # Tools and the disk
+    fine("no_toolkit_there", 3, r"ptxas was not found; looked at .*nowhere/bin/ptxas", "--toolkit nowhere"),
+    fine("no_c_compiler", 3, r"no C compiler was found: CC is '/nowhere/cc'", CC="/nowhere/cc"),
+    fine("no_c_compiler_on_path", 3, r"no C compiler was found: looked for cc, gcc, clang", PATH="/nowhere"),
+    fine("no_llvm", 3, r"opt was not found; looked at /nowhere/opt", AOT_LLVM="/nowhere"),
+    fine("out_is_a_file", 1, r"cannot write '.*/taken/out': a file stands where a folder is needed", "--out taken/out"),
+    fine("work_is_a_file", 1, r"cannot write '.*taken': a file stands where a folder is needed", "--work taken"),
+    fine("out_is_read_only", 1, r"cannot write '.*locked/out': (permission|the file system)", "--out locked/out"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder of a call: projects, a file in the way, a folder that cannot be written."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("AOT_ARCHS", "AOT_TOOLKIT", "AOT_LLVM", "MAX_JOBS", "CC"):
+        monkeypatch.delenv(name, raising=False)
+    Path("empty_folder").mkdir()
+    Path("taken").write_text("a file")
+    locked = Path("locked")
+    locked.mkdir(mode=0o500)
+    if os.access(locked, os.W_OK):  # root may write everywhere; not into the kernel's own file systems
+        locked.rmdir()
+        locked.symlink_to("/proc/self/task")
+    yield tmp_path
+    if not locked.is_symlink():
+        locked.chmod(0o700)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_fault_ends_in_one_message(
+    fault: Fault, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = fault.project or fault.name
+    name = project.split("/")[0]
+    if (PROJECTS / name).is_dir():
+        shutil.copytree(PROJECTS / name, folder / name)
+    for variable, value in fault.environment.items():
+        monkeypatch.setenv(variable, value)
+    options = fault.options.split()
+    archs = [] if "--archs" in options or "AOT_ARCHS" in fault.environment else ["--archs", "sm_80"]
+
+    code = cli.run(["build", project, *archs, "--name", "faulty", *options])
+
+    out, err = capfd.readouterr()
+    assert re.search(fault.message, err), err
+    assert code == fault.code, err
+    assert err.count("error: ") >= 1
+    assert "Traceback" not in err
+    assert out == ""
+    assert not Path("dist").exists()
+    assert not Path("locked/out").exists()
+    assert Path("taken").read_text() == "a file"
+
+
+def test_every_project_is_in_the_table() -> None:
+    used = {(fault.project or fault.name).split("/")[0] for fault in FAULTS}
+    assert {path.name for path in PROJECTS.iterdir()} <= used
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device that is always full stands for the disk: every write to it fails with ENOSPC."""
+    target = tmp_path / "dist" / "file.whl"
+    monkeypatch.setattr(Path, "open", lambda path, mode: open("/dev/full", mode))  # noqa: SIM115 - closed by its user
+    with pytest.raises(fileset.DiskError, match=r"cannot write '.*file\.whl': no space is left on the device"):
+        fileset.write_file(target, b"x" * 10_000)
+    assert list(target.parent.iterdir()) == []
