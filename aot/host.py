@@ -1,0 +1,61 @@
+"""Host code: LLVM IR to assembly for one kind of machine, optimised, the same on every build machine.
+
+In: LLVM IR as text, from ``lower.hostcode``. Out: a HostObject with assembly that a C compiler takes, so
+that a generated package installs where only a C compiler is present.
+
+>>> assemble(llvm_ir, "x86_64-linux-gnu", "softmax.mlir", tools).assembly[:20]   # doctest: +SKIP
+b'\t.section\t.text.aot_e'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from aot import process
+from aot.errors import LoweringError, UsageError
+from aot.model import HostObject
+from aot.toolchain import Toolchain
+
+# The oldest machine of each kind: a package must run on all of them.
+PROCESSORS = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "generic"}
+"""LLVM's processor by triple."""
+
+# opt is not optional: it splits the coroutines of async.execute, which llc cannot.
+OPT = ("-passes=default<O2>", "-o", "-", "-")
+LLC = (
+    "-O2", "-filetype=asm", "-asm-verbose=0", "-relocation-model=pic", "-function-sections", "-data-sections",
+    "-o", "-", "-",
+)  # fmt: skip
+
+# They name the builder's files or compiler; both would differ without the code differing.
+_IDENTITY = re.compile(rb"^\s*\.(?:file|ident)\s.*\n", re.MULTILINE)
+_GLOBAL = re.compile(rb"^[ \t]*\.globl[ \t]+(\S+)", re.MULTILINE)
+_HIDDEN = re.compile(rb"^[ \t]*\.hidden[ \t]+(\S+)", re.MULTILINE)
+
+
+def assemble(llvm_ir: str, triple: str, subject: str, tools: Toolchain) -> HostObject:
+    """Compile host code for ``triple``; ``subject`` is the source, for messages."""
+    if triple not in PROCESSORS:
+        raise UsageError(f"no host code for '{triple}'", hint=f"there is {', '.join(sorted(PROCESSORS))}")
+    machine = (f"-mtriple={triple}", f"-mcpu={PROCESSORS[triple]}")
+    optimised = _run(tools.opt, (*machine, *OPT), llvm_ir.encode(), subject)
+    text = _run(tools.llc, (*machine, *LLC), optimised, subject)
+    return HostObject(triple, _hide_all(_IDENTITY.sub(b"", text)))
+
+
+def _run(tool: Path, options: Sequence[str], data: bytes, subject: str) -> bytes:
+    done = process.run([tool, *options], input=data)
+    if process.died(done):
+        raise process.crash(done, subject, f"host code, {tool.name} {' '.join(options)}")
+    if done.returncode:
+        raise LoweringError(f"{subject}: {tool.name} refuses the host code:\n{done.words()}")
+    return done.stdout
+
+
+def _hide_all(text: bytes) -> bytes:
+    """Make every symbol hidden: only the extension's own C code may see it."""
+    hidden = set(_HIDDEN.findall(text))
+    exposed = [name for name in dict.fromkeys(_GLOBAL.findall(text)) if name not in hidden]
+    return text + b"".join(b"\t.hidden\t" + name + b"\n" for name in exposed)
