@@ -1,0 +1,124 @@
+/* The runtime of tests/cpurun.py: what compiled tensor-level host code calls, with memory of the CPU.
+ *
+ * Fresh memory is filled with 0xCD, so that a read of what nobody wrote shows. Each block ends in a guard. */
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RESULTS = 32, MAX_RANK = 16, MAX_LIVE = 4096, GUARD = 64 };
+typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } bytes;
+typedef struct { char *memory; int64_t size; } block;
+
+static jmp_buf unwind;
+static char error_text[256];
+static block live[MAX_LIVE];
+static int nlive;
+static int64_t allocations, frees, loads;
+static int64_t extents[MAX_RANK];
+static int64_t nextents;
+
+struct result { char *memory; int64_t bytes, rank, extents[MAX_RANK]; };
+struct result cpurun_results[MAX_RESULTS];
+
+static _Noreturn void fail(const char *text, int64_t number) {
+  snprintf(error_text, sizeof error_text, "%s %lld", text, (long long)number);
+  longjmp(unwind, 1);
+}
+
+static char *take(int64_t size) {
+  if (size < 0) fail("negative size", size);
+  char *memory = size < (int64_t)1 << 32 ? aligned_alloc(64, (size + 2 * GUARD + 63) / 64 * 64) : NULL;
+  if (!memory) fail("out of memory", size);
+  memset(memory, 0xCD, size);
+  memset(memory + size, 0xAB, GUARD);
+  return memory;
+}
+
+static void check_guard(const char *memory, int64_t size) {
+  for (int i = 0; i < GUARD; i++)
+    if ((unsigned char)memory[size + i] != 0xAB) { fprintf(stderr, "cpurun: write past a block\n"); abort(); }
+}
+
+void _mlir_ciface_aot_rt_alloc(bytes *out, int64_t size) {
+  char *memory = take(size);
+  if (nlive == MAX_LIVE) fail("too many live blocks", nlive);
+  live[nlive++] = (block){memory, size};
+  allocations++;
+  *out = (bytes){memory, memory, 0, size, 1};
+}
+
+void aot_rt_free(int64_t address) {
+  for (int i = 0; i < nlive; i++)
+    if ((int64_t)live[i].memory == address) {
+      check_guard(live[i].memory, live[i].size);
+      memset(live[i].memory, 0xDD, live[i].size);
+      free(live[i].memory);
+      live[i] = live[--nlive];
+      frees++;
+      return;
+    }
+  fprintf(stderr, "cpurun: free of memory that is not an own block\n");
+  abort();
+}
+
+void aot_rt_result_extent(int64_t k, int64_t axis, int64_t extent) {
+  (void)k;
+  extents[axis] = extent;
+  nextents = axis + 1;
+}
+
+void _mlir_ciface_aot_rt_result(bytes *out, int64_t k, int64_t size) {
+  struct result *r = &cpurun_results[k];
+  r->memory = take(size);
+  r->bytes = size;
+  r->rank = nextents;
+  memcpy(r->extents, extents, sizeof extents);
+  nextents = 0;
+  *out = (bytes){r->memory, r->memory, 0, size, 1};
+}
+
+int8_t aot_rt_load_i8(int64_t address) { loads++; return *(int8_t *)address; }
+int16_t aot_rt_load_i16(int64_t address) { loads++; return *(int16_t *)address; }
+int32_t aot_rt_load_i32(int64_t address) { loads++; return *(int32_t *)address; }
+int64_t aot_rt_load_i64(int64_t address) { loads++; return *(int64_t *)address; }
+
+void aot_rt_assert(_Bool ok, int32_t message) {
+  if (!ok) fail("assertion", message);
+}
+
+/* libgcc 12 has no conversion to bf16; it travels in the register of a _Float16. */
+_Float16 __truncsfbf2(float value) {
+  uint32_t bits;
+  uint16_t half;
+  _Float16 out;
+  memcpy(&bits, &value, 4);
+  half = value != value ? 0x7fc0 : (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  memcpy(&out, &half, 2);
+  return out;
+}
+
+const char *cpurun_call(void (*entry)(void **), void **slots) {
+  memset(cpurun_results, 0, sizeof cpurun_results);
+  error_text[0] = 0;
+  nlive = 0;
+  nextents = 0;
+  allocations = frees = loads = 0;
+  if (!setjmp(unwind)) entry(slots);
+  for (int i = 0; i < MAX_RESULTS; i++)
+    if (cpurun_results[i].memory) check_guard(cpurun_results[i].memory, cpurun_results[i].bytes);
+  return error_text[0] ? error_text : NULL;
+}
+
+/* Frees what the call left behind, and says how many blocks that were. */
+int cpurun_sweep(void) {
+  int left = nlive;
+  for (int i = 0; i < nlive; i++) { check_guard(live[i].memory, live[i].size); free(live[i].memory); }
+  nlive = 0;
+  for (int i = 0; i < MAX_RESULTS; i++) free(cpurun_results[i].memory);
+  return left;
+}
+
+int64_t cpurun_allocations(void) { return allocations; }
+int64_t cpurun_loads(void) { return loads; }

@@ -1,0 +1,289 @@
+"""Runs lowered tensor-level functions on the CPU, so that their values are checked without a GPU.
+
+In: the product of ``aot.lower.tensor.lower``. Out: functions on numpy arrays. Every ``gpu.launch`` becomes loops over
+blocks and threads (the kernels of this level have no barriers), in rising or falling order: a result that
+depends on the order is a race.
+
+>>> program = build("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> { ... }")   # doctest: +SKIP
+>>> program.call("f", numpy.ones(3, "f4")).results
+[array([2., 2., 2.], dtype=float32)]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy
+
+from aot import mlir, process, toolchain
+from aot.lower import tensor
+from aot.lower.signature import public_functions
+from aot.model import ArrayType, Function, ScalarType
+
+RUNTIME = Path(__file__).with_name("cpurun.c")
+_TO_LLVM = (
+    "convert-vector-to-scf",
+    "lower-affine",
+    "convert-complex-to-standard",
+    "convert-scf-to-cf",
+    "expand-strided-metadata",
+    "lower-affine",
+    "arith-expand",
+    "convert-vector-to-llvm",
+    "convert-math-to-llvm",
+    "convert-math-to-libm",
+    "convert-complex-to-llvm",
+    "finalize-memref-to-llvm",
+    "convert-index-to-llvm",
+    "convert-ub-to-llvm",
+    "convert-arith-to-llvm",
+    "convert-cf-to-llvm",
+    "convert-func-to-llvm",
+    "canonicalize",
+    "reconcile-unrealized-casts",
+)
+_DTYPES = {
+    "i1": numpy.dtype(bool),
+    "index": numpy.dtype("i8"),
+    "bf16": numpy.dtype(ml_dtypes.bfloat16),
+    "complex<f32>": numpy.dtype("c8"),
+    "complex<f64>": numpy.dtype("c16"),
+    "f8E4M3FN": numpy.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E5M2": numpy.dtype(ml_dtypes.float8_e5m2),
+    "f8E4M3FNUZ": numpy.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8E5M2FNUZ": numpy.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8E4M3B11FNUZ": numpy.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    "f8E8M0FNU": numpy.dtype(ml_dtypes.float8_e8m0fnu),
+}
+
+
+class CallError(Exception):
+    """The call failed as it would in a package: an assertion, a negative size."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call gave."""
+
+    results: list[Any]
+    """Arrays and numbers, in the order of the signature; the argument's own array where a result is an argument."""
+    swept: int
+    """Buffers that were alive at the end."""
+    allocations: int
+    loads: int
+    """Host reads of device memory."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled module."""
+
+    lowered: tensor.TensorLowered
+    library: ctypes.CDLL
+    ir: str
+    """The lowered module as text, before launches became loops."""
+
+    def call(self, name: str, *arguments: Any) -> Outcome:
+        function = next(each for each in self.lowered.functions if each.name == name)
+        slots, keep = _slots(function, arguments)
+        entry = ctypes.cast(getattr(self.library, f"cpurun_entry_{name}"), ctypes.c_void_p)
+        self.library.cpurun_call.restype = ctypes.c_char_p
+        error = self.library.cpurun_call(entry, slots)
+        results = (
+            [] if error else [_result(self.library, function, k, arguments, keep) for k in range(len(function.results))]
+        )
+        swept = self.library.cpurun_sweep()
+        if error:
+            raise CallError(error.decode())
+        return Outcome(results, swept, self.library.cpurun_allocations(), self.library.cpurun_loads())
+
+
+def build(source: str, *, backwards: bool = False, options: tensor.Options | None = None) -> Program:
+    """Lower and compile the text of a tensor-level source."""
+    with mlir.context() as ctx:
+        module = mlir.parse(source.encode(), "test.mlir", ctx)
+        mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
+        lowered = tensor.lower(module, {}, options or tensor.Options(), mlir.no_dump)
+        module = lowered.module
+        text = str(module)
+        for launch in [op for op in mlir.walk(module) if op.name == "gpu.launch"]:
+            _to_loops(launch, backwards=backwards)
+        for op in public_functions(module):
+            op.attributes["llvm.emit_c_interface"] = mlir.bindings().UnitAttr.get()
+        mlir.run_passes(module, _TO_LLVM, "compiling for the CPU")
+        from mlir.dialects.llvm import translate_module_to_llvmir
+
+        llvm_ir = translate_module_to_llvmir(module.operation)
+    # The module object does not outlive its context.
+    kept = tensor.TensorLowered(None, lowered.functions, lowered.messages, lowered.notes)
+    return Program(kept, _compile(llvm_ir, lowered.functions), text)
+
+
+def _to_loops(launch: Any, *, backwards: bool) -> None:
+    from mlir import ir
+    from mlir.dialects import arith, scf
+
+    index = ir.IndexType.get()
+    seg = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
+    sizes = list(launch.operands)[seg[0] : seg[0] + 6]
+    body = launch.regions[0].blocks[0]
+    place, indices = ir.InsertionPoint(launch), []
+    for size in [*sizes[2::-1], *sizes[:2:-1]]:
+        with place, launch.location:
+            zero, one = (arith.ConstantOp(index, number).result for number in (0, 1))
+            loop = scf.ForOp(zero, size, one)
+            with ir.InsertionPoint(loop.body):
+                number = loop.induction_variable
+                if backwards:
+                    number = arith.SubIOp(arith.SubIOp(size, one).result, number).result
+                end = scf.YieldOp([]).operation
+        indices.append(number)
+        place = ir.InsertionPoint(end)
+    ids = [*indices[2::-1], *indices[:2:-1], *sizes]
+    for argument, value in zip(list(body.arguments)[:12], ids, strict=True):
+        argument.replace_all_uses_with(value)
+    for op in [each.operation for each in body.operations][:-1]:
+        op.move_before(end)
+    launch.erase()
+
+
+def _compile(llvm_ir: str, functions: Sequence[Function]) -> ctypes.CDLL:
+    folder = Path(tempfile.mkdtemp(prefix="cpurun-"))
+    (folder / "f.ll").write_text(llvm_ir)
+    (folder / "entries.c").write_text("\n".join(_entry(function) for function in functions))
+    llc = toolchain.find_llvm("llc", {})
+    process.check([llc, "-O1", "-filetype=obj", "-relocation-model=pic", "f.ll", "-o", "f.o"], cwd=folder)
+    process.check(
+        [
+            str(shutil.which("cc")),
+            "-O1",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-o",
+            "f.so",
+            "f.o",
+            "entries.c",
+            str(RUNTIME),
+            "-lm",
+        ],
+        cwd=folder,
+    )
+    return ctypes.CDLL(str(folder / "f.so"))
+
+
+_C_TYPES = {"index": "int64_t", "i1": "_Bool", "f16": "_Float16", "bf16": "_Float16", "f32": "float", "f64": "double"}
+
+
+def _c_type(kind: ScalarType) -> str:
+    if kind.dtype in _C_TYPES:
+        return _C_TYPES[kind.dtype]
+    bits = int(kind.dtype[1:])
+    return f"int{next(width for width in (8, 16, 32, 64) if bits <= width)}_t"
+
+
+def _entry(function: Function) -> str:
+    """C that calls the function with arguments from slots, and puts scalar results into theirs."""
+    arguments, types = [], []
+    for number, argument in enumerate(function.args):
+        array = isinstance(argument.type, ArrayType)
+        kind = "void *" if array else _c_type(argument.type)
+        types.append(kind)
+        arguments.append(f"slots[{number}]" if array else f"*({kind} *)slots[{number}]")
+    scalars = [(k, _c_type(r.type)) for k, r in enumerate(function.results) if isinstance(r.type, ScalarType)]
+    first = len(function.args)
+    name = f"_mlir_ciface_{function.name}"
+    lines = ["#include <stdint.h>"]
+    if len(scalars) == 1:
+        k, kind = scalars[0]
+        lines += [
+            f"extern {kind} {name}({', '.join(types) or 'void'});",
+            f"void cpurun_entry_{function.name}(void **slots) {{",
+        ]
+        lines += [f"  *({kind} *)slots[{first + k}] = {name}({', '.join(arguments)});", "}"]
+    else:
+        fields = " ".join(f"{kind} r{k};" for k, kind in scalars)
+        struct = f"struct r_{function.name}"
+        if scalars:
+            lines += [f"{struct} {{ {fields} }};"]
+            types, arguments = [f"{struct} *", *types], ["&r", *arguments]
+        lines += [
+            f"extern void {name}({', '.join(types) or 'void'});",
+            f"void cpurun_entry_{function.name}(void **slots) {{",
+        ]
+        lines += [f"  {struct} r;"] if scalars else []
+        lines += [f"  {name}({', '.join(arguments)});"]
+        lines += [f"  *({kind} *)slots[{first + k}] = r.r{k};" for k, kind in scalars]
+        lines += ["}"]
+    return "\n".join(lines)
+
+
+def dtype(name: str) -> numpy.dtype[Any]:
+    """The numpy type that stores elements of an MLIR type."""
+    if name in _DTYPES:
+        return _DTYPES[name]
+    bits = int(name[1:])
+    if name[0] == "i":
+        return numpy.dtype(f"i{next(width for width in (1, 2, 4, 8) if bits <= 8 * width)}")
+    return numpy.dtype(f"f{bits // 8}")
+
+
+def _slots(function: Function, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
+    assert len(arguments) == len(function.args), f"{function.name} takes {len(function.args)} arguments"
+    keep: list[Any] = []
+    for value, argument in zip(arguments, function.args, strict=True):
+        kind = dtype(argument.type.dtype)
+        if isinstance(argument.type, ArrayType):
+            assert value.dtype == kind, (function.name, argument, value.dtype)
+            assert value.ndim == len(argument.type.shape), (function.name, argument, value.shape)
+            words = [
+                value.ctypes.data,
+                value.ctypes.data,
+                0,
+                *value.shape,
+                *(s // kind.itemsize for s in value.strides),
+            ]
+            keep.append((ctypes.c_int64 * len(words))(*words))
+        else:
+            keep.append(numpy.array([value]).astype(kind))
+    for result in function.results:
+        keep.append(numpy.zeros(1, dtype(result.type.dtype)))
+    addresses = [each.ctypes.data if isinstance(each, numpy.ndarray) else ctypes.addressof(each) for each in keep]
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses), keep
+
+
+class _Result(ctypes.Structure):
+    _fields_ = (
+        ("memory", ctypes.c_void_p),
+        ("bytes", ctypes.c_int64),
+        ("rank", ctypes.c_int64),
+        ("extents", ctypes.c_int64 * 16),
+    )
+
+
+def _result(library: ctypes.CDLL, function: Function, k: int, arguments: Sequence[Any], keep: list[Any]) -> Any:
+    result = function.results[k]
+    if result.argument is not None:
+        return arguments[result.argument]
+    if isinstance(result.type, ScalarType):
+        return keep[len(function.args) + k][0]
+    found = (_Result * 32).in_dll(library, "cpurun_results")[k]
+    assert found.memory, f"result {k} of {function.name} was never asked for"
+    shape = tuple(found.extents[: found.rank])
+    kind = dtype(result.type.dtype)
+    assert found.bytes == kind.itemsize * int(numpy.prod(shape, dtype="i8")), (function.name, found.bytes, shape)
+    assert len(shape) == len(result.type.shape)
+    assert all(want in (None, have) for want, have in zip(result.type.shape, shape, strict=True)), shape
+    return numpy.frombuffer(ctypes.string_at(found.memory, found.bytes), kind).reshape(shape).copy()
+
+
+def both(source: str, **options: Any) -> list[Program]:
+    """The source built twice: threads in rising and in falling order."""
+    return [build(source, backwards=backwards, **options) for backwards in (False, True)]
