@@ -31,11 +31,13 @@ _RUNTIME = re.compile(
 
 _MATH = frozenset(
     {
-        *("acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor").split(),
-        *("fma fmax fmaximum fmin fminimum fmod hypot ldexp log log10 log1p log2 nearbyint pow remainder rint").split(),
-        *("round roundeven sin sinh sqrt tan tanh tgamma lgamma trunc").split(),
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
+        "exp", "exp2", "expm1", "fabs", "floor", "fma", "fmax", "fmaximum", "fmin", "fminimum", "fmod", "hypot", "ldexp", "lgamma",
+        "log", "log10", "log1p", "log2", "nearbyint", "pow", "remainder", "rint", "round", "roundeven", "sin", "sinh", "sqrt", "tan",
+        "tanh", "tgamma", "trunc",
     }
 )
+"""Of the C math library; each with its ``f`` form."""
 _COMPLEX = re.compile(r"c(abs|arg|acos|acosh|asin|asinh|atan|atanh|cos|cosh|exp|log|pow|sin|sinh|sqrt|tan|tanh)f?")
 _LIBC = frozenset({"memcpy", "memmove", "memset", "memcmp"})
 
@@ -61,7 +63,7 @@ def check(module: mlir.Module) -> None:
         return
     names = ", ".join(f"'{mlir.symbol_name(op)}'" for op in unknown)
     raise LoweringError(
-        f"{module.context.aot_path}: host code calls functions that are not in the source and that no package has: {names}",
+        f"{module.context.aot_path}: host code calls functions that nothing provides: {names}",
         hint="define them in the source; of outside functions, only the runtime's (printMemrefF32, rtclock, ...)"
         " and the C math library's can be called",
         diagnostics=tuple(

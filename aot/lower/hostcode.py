@@ -18,7 +18,7 @@ from mlir.dialects import gpu, llvm
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import entries, externals, launchcall, level
+from aot.lower import entries, externals, launchcall, level, symbols
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
 TO_LOOPS = (
@@ -35,7 +35,10 @@ TO_LOOPS = (
 )
 ASYNC_REGIONS = ("func.func(gpu-async-region)",)
 # Before gpu-to-llvm, these passes would take the tokens away that it needs.
-ASYNC = ("async-to-async-runtime", "async-runtime-ref-counting", "convert-async-to-llvm")
+TO_COROUTINES = ("async-to-async-runtime",)
+FROM_COROUTINES = ("async-runtime-ref-counting", "convert-async-to-llvm")
+FRAMES = {"aligned_alloc": "_mlir_memref_to_llvm_aligned_alloc", "free": "_mlir_memref_to_llvm_free"}
+"""Allocator of coroutine frames -> the runtime's, which frees what a failing call leaves behind."""
 TO_LLVM = (
     "convert-vector-to-llvm",
     "convert-math-to-llvm",
@@ -108,11 +111,33 @@ def _drop_interfaces(module: mlir.Module) -> None:
 
 
 def _run(module: mlir.Module) -> None:
-    asynchronous = any(name.startswith("async.") for name in mlir.op_names(module))
+    what = "lowering host code"
     names = mlir.op_names(module)
-    passes = ["func.func(scf-forall-to-parallel)"] if "scf.forall" in names else []
-    passes += [*(ASYNC_REGIONS if asynchronous else ()), *TO_LOOPS, *(ASYNC if asynchronous else ()), *TO_LLVM]
-    mlir.run_passes(module, passes, "lowering host code")
+    asynchronous = any(name.startswith("async.") for name in names)
+    if "scf.forall" in names:
+        mlir.run_passes(module, ["func.func(scf-forall-to-parallel)"], what)
+    mlir.run_passes(module, [*(ASYNC_REGIONS if asynchronous else ()), *TO_LOOPS], what)
+    if asynchronous:
+        mlir.run_passes(module, TO_COROUTINES, what)
+        _drop_error_checks(module)
+        mlir.run_passes(module, FROM_COROUTINES, what)
+    mlir.run_passes(module, TO_LLVM, what)
+    if asynchronous:
+        _own_frames(module)
+
+
+def _drop_error_checks(module: mlir.Module) -> None:
+    """Erase the assertions that an awaited token is not in error: ours never is, errors end the call at once."""
+    for op in mlir.walk(module):
+        if op.name == "cf.assert":
+            op.erase()
+
+
+def _own_frames(module: mlir.Module) -> None:
+    for op in [each.operation for each in module.operation.regions[0].blocks[0].operations]:
+        if op.name == "llvm.func" and mlir.symbol_name(op) in FRAMES:
+            symbols.rename(op, FRAMES[mlir.symbol_name(op)])
+    symbols.rename_references(module.operation, {(old,): (new,) for old, new in FRAMES.items()})
 
 
 def _erase_binaries(module: mlir.Module) -> None:

@@ -17,7 +17,8 @@ from mlir import ir
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
 from aot.lower import launchsize, level, signature, symbols
-from aot.lower.outline import SCHEDULE, Joined, KernelSymbol
+from aot.lower.outline import Joined, KernelSymbol
+from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
 
 Names = Mapping[str, Sequence[str]]
@@ -43,7 +44,8 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
             else:
                 found[each.module, each.name] = each
     if problems:
-        raise LoweringError(f"{module.context.aot_path}: launch attributes that do not fit", diagnostics=tuple(problems))
+        path = module.context.aot_path
+        raise LoweringError(f"{path}: launch attributes that do not fit", diagnostics=tuple(problems))
     return found
 
 
@@ -112,8 +114,9 @@ def _params(op: mlir.Operation, given: Sequence[str]) -> tuple[Argument, ...]:
 
 def _count(op: mlir.Operation) -> int:
     """Number of parameters; attributions of a gpu.func are block arguments too."""
-    type_ = ir.TypeAttr(op.attributes["function_type"]).value
-    return len(type_.inputs)
+    if op.name == "llvm.func":
+        return len(op.regions[0].blocks[0].arguments)
+    return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
 
 
 def _param(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> Argument:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from mlir import ir
 
@@ -20,18 +19,8 @@ from aot.model import Argument, ArrayType
 Program = tuple[int, ...]
 
 
-class Word(IntEnum):
-    """AOT_EXPR_* of aot.h; CONST, DIM and SYM take the next word."""
-
-    END = 0
-    CONST = 1
-    DIM = 2
-    SYM = 3
-    ADD = 4
-    MUL = 5
-    FLOORDIV = 6
-    CEILDIV = 7
-    MOD = 8
+END, CONST, DIM, SYM, ADD, MUL, FLOORDIV, CEILDIV, MOD = range(9)
+"""AOT_EXPR_* of aot.h; CONST, DIM and SYM take the next word."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +37,11 @@ class UnfitError(Exception):
 
 
 _BINARY = (
-    (ir.AffineAddExpr, Word.ADD),
-    (ir.AffineMulExpr, Word.MUL),
-    (ir.AffineFloorDivExpr, Word.FLOORDIV),
-    (ir.AffineCeilDivExpr, Word.CEILDIV),
-    (ir.AffineModExpr, Word.MOD),
+    (ir.AffineAddExpr, ADD),
+    (ir.AffineMulExpr, MUL),
+    (ir.AffineFloorDivExpr, FLOORDIV),
+    (ir.AffineCeilDivExpr, CEILDIV),
+    (ir.AffineModExpr, MOD),
 )
 
 
@@ -69,7 +58,7 @@ def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
 
 def constants(sizes: Sequence[int]) -> tuple[Program, ...]:
     """Programs for fixed sizes."""
-    return tuple((Word.CONST, size, Word.END) for size in sizes)
+    return tuple((CONST, size, END) for size in sizes)
 
 
 def _is_symbol(param: Argument) -> bool:
@@ -92,10 +81,10 @@ def _program(entry: ir.Attribute, name: str, dims: int, syms: int) -> Program:
     if isinstance(entry, ir.IntegerAttr):
         if entry.value < 0:
             raise UnfitError(f"{name}: {entry.value} is negative")
-        return (Word.CONST, entry.value, Word.END)
+        return (CONST, entry.value, END)
     if not isinstance(entry, ir.AffineMapAttr):
         raise UnfitError(f"{name}: '{entry}' is neither an integer nor an affine_map")
-    chosen = ir.AffineMap(entry.value) if hasattr(entry, "value") else entry
+    chosen = entry.value
     if len(chosen.results) != 1:
         raise UnfitError(f"{name}: '{entry}' has {len(chosen.results)} results; it takes one")
     if chosen.n_dims > dims or chosen.n_symbols > syms:
@@ -103,18 +92,17 @@ def _program(entry: ir.Attribute, name: str, dims: int, syms: int) -> Program:
             f"{name}: '{entry}' has {chosen.n_dims} dims and {chosen.n_symbols} symbols; the kernel's memrefs"
             f" have {dims} dimensions, and {syms} of its parameters are integers"
         )
-    return (*_postfix(chosen.results[0]), Word.END)
+    return (*_postfix(chosen.results[0]), END)
 
 
 def _postfix(expr: ir.AffineExpr) -> Program:
-    if ir.AffineConstantExpr.isinstance(expr):
-        return (Word.CONST, ir.AffineConstantExpr(expr).value)
-    if ir.AffineDimExpr.isinstance(expr):
-        return (Word.DIM, ir.AffineDimExpr(expr).position)
-    if ir.AffineSymbolExpr.isinstance(expr):
-        return (Word.SYM, ir.AffineSymbolExpr(expr).position)
+    if isinstance(expr, ir.AffineConstantExpr):
+        return (CONST, expr.value)
+    if isinstance(expr, ir.AffineDimExpr):
+        return (DIM, expr.position)
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return (SYM, expr.position)
     for kind, word in _BINARY:
-        if kind.isinstance(expr):
-            both = kind(expr)
-            return (*_postfix(both.lhs), *_postfix(both.rhs), word)
+        if isinstance(expr, kind):
+            return (*_postfix(expr.lhs), *_postfix(expr.rhs), word)
     raise UnfitError(f"'{expr}' cannot be evaluated at a launch")

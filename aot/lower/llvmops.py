@@ -15,7 +15,6 @@ from mlir.dialects import llvm
 from aot import mlir
 
 
-
 def pointer() -> ir.Type:
     """``!llvm.ptr``."""
     return ir.Type.parse("!llvm.ptr")

@@ -20,9 +20,7 @@ from mlir.dialects import gpu
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import asyncform, level, symbols
-
-SCHEDULE = "aot.schedule"
-"""Attribute of a gpu.launch (and then of its kernel): name of the schedule that made it."""
+from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
@@ -86,7 +84,7 @@ def join(modules: Sequence[mlir.Module], source: str) -> Joined:
     device = _join_device(host, source, kernels)
     launched = {symbols.path(op.attributes["kernel"]) for op in mlir.walk(host) if op.name == "gpu.launch_func"}
     binaries = {each.binary for each in ready}
-    kernels += [KernelSymbol(*each, each[1], ready=True) for each in sorted(launched) if each[0] in binaries]
+    kernels += [KernelSymbol(binary, name, name, ready=True) for binary, name in sorted(launched) if binary in binaries]
     if ready and device is not None:
         raise LoweringError(
             f"{host.context.aot_path}: both ready gpu.binary ops and gpu.modules to compile in one source",
@@ -103,7 +101,7 @@ def _top(module: mlir.Module) -> list[mlir.Operation]:
 def _outline(module: mlir.Module) -> None:
     """Turn gpu.launch regions into kernels, named by their function and numbered."""
     before = {mlir.symbol_name(op) for op in _top(module) if op.name == "gpu.module"}
-    schedules = [op.attributes[SCHEDULE] if SCHEDULE in op.attributes else None for op in _named(module, "gpu.launch")]
+    schedules = [_schedule(op) for op in _named(module, "gpu.launch")]
     if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
         mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
     passes = ["gpu-launch-sink-index-computations", "gpu-kernel-outlining"] if schedules else []
@@ -113,6 +111,10 @@ def _outline(module: mlir.Module) -> None:
         op for op in _named(module, "gpu.launch_func") if symbols.path(op.attributes["kernel"])[0] not in before
     ]
     _name_kernels(module, outlined, schedules)
+
+
+def _schedule(op: mlir.Operation) -> ir.Attribute | None:
+    return op.attributes.get(SCHEDULE)
 
 
 def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:

@@ -17,10 +17,13 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.errors import LoweringError
+from aot.errors import Diagnostic, LoweringError
 
 SIGNED, UNSIGNED, FLOATS, POINTERS = "di", "uoxXc", "fFeEgGaA", "ps"
-_CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?P<precision>\.(?:\*|\d*))?(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>.?)", re.S)
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?P<precision>\.(?:\*|\d*))?(?P<length>hh|h|ll|l|L|q|j|z|t)?(?P<kind>.?)",
+    re.DOTALL,
+)
 MAX_ARGUMENTS = 32
 """What the device's printf takes."""
 
@@ -52,7 +55,7 @@ def normalise(module: mlir.Module) -> None:
         )
 
 
-def _normalise(op: mlir.Operation) -> list[mlir.Diagnostic]:
+def _normalise(op: mlir.Operation) -> list[Diagnostic]:
     text = ir.StringAttr(op.attributes["format"]).value
     places, arguments = conversions(text), list(op.operands)
     if len(places) != len(arguments):
@@ -79,7 +82,8 @@ def _fault(place: Conversion, type_: ir.Type) -> str:
             return ""
         return f"'{place.text}' prints integers"
     if place.kind in FLOATS and place.kind:
-        return "" if isinstance(type_, ir.FloatType) and type_.width >= 16 else f"'{place.text}' prints floating-point numbers"
+        fits = isinstance(type_, ir.FloatType) and type_.width >= 16
+        return "" if fits else f"'{place.text}' prints floating-point numbers"
     if place.kind in POINTERS and place.kind:
         return "" if str(type_).startswith("!llvm.ptr") else f"'{place.text}' prints pointers"
     return f"'{place.text}' is no conversion of the device's printf"
