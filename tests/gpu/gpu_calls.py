@@ -5,7 +5,8 @@ AssertionError that says which result or argument differs. Arguments are made wi
 moved to the GPU as torch tensors; every array argument that the call must not write is
 compared with its old value afterwards.
 
->>> check(package, Call("small", "softmax", "softmax", lambda rng: (rng.random((2, 3), "f4"),), softmax))  # doctest: +SKIP
+>>> small = Call("small", "softmax", "softmax", lambda rng: (rng.random((2, 3), "f4"),), softmax)
+>>> check(package, small)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def compare_results(call: Call, got: Any, expected: Any, device: tuple[Any, ...]
         assert got is None, f"returned {type(got).__name__}, expected None"
         return
     if isinstance(expected, tuple):
-        assert isinstance(got, tuple) and len(got) == len(expected), f"returned {got!r:.100}"
+        assert isinstance(got, tuple), f"returned {type(got).__name__}, expected a tuple"
+        assert len(got) == len(expected), f"returned {len(got)} results, expected {len(expected)}"
     else:
         got, expected = (got,), (expected,)
     for index, (one, wanted) in enumerate(zip(got, expected, strict=True)):

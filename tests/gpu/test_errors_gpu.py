@@ -16,10 +16,12 @@ WRONG = [
     ("unknown keyword", lambda k, t: k.gelu.gelu(t.ones(3, device="cuda"), scale=2), TypeError, r"scale"),
     ("element type", lambda k, t: k.gelu.gelu(t.ones(3, device="cuda").double()), TypeError, r"gelu.*f32.*f(loat)?64"),
     ("rank", lambda k, t: k.gelu.gelu(t.ones(3, 3, device="cuda")), (TypeError, ValueError), r"gelu.*tensor<\?xf32>"),
-    ("static extent", lambda k, t: k.square.square(*[t.ones(10, 9, device="cuda")] * 2), (TypeError, ValueError), r"10x10"),
+    ("static extent", lambda k, t: k.square.square(*[t.ones(10, 9, device="cuda")] * 2),
+     (TypeError, ValueError), r"10x10"),
     ("host array", lambda k, t: k.gelu.gelu(t.ones(3)), (TypeError, ValueError), r"gelu.*(CPU|cpu|host)"),
     ("not an array", lambda k, t: k.gelu.gelu("three"), TypeError, r"gelu.*str"),
-    ("transposed", lambda k, t: k.softmax.softmax(t.ones(3, 4, device="cuda").t()), (TypeError, ValueError), r"softmax.*(stride|contiguous)"),
+    ("transposed", lambda k, t: k.softmax.softmax(t.ones(3, 4, device="cuda").t()),
+     (TypeError, ValueError), r"softmax.*(stride|contiguous)"),
     ("number out of range", lambda k, t: k.launch_func.times4(2**31, t.zeros(2, device="cuda", dtype=t.int32)),
      (OverflowError, ValueError), r"times4.*i32"),
     ("number of another kind", lambda k, t: k.launch_func.times4(1.5, t.zeros(2, device="cuda", dtype=t.int32)),
@@ -64,7 +66,7 @@ def test_impossible_size(hazards: ModuleType, torch: Any, n: int, text: str) -> 
 def test_out_of_memory_of_a_temporary(demo: ModuleType, torch: Any) -> None:
     """attention's score matrix cannot be had: the driver says so, the pool and the next call are unharmed."""
     rows = torch.zeros(1, 300_000, 1, device="cuda")
-    with pytest.raises((RuntimeError, MemoryError), match="(?i)memory"):
+    with pytest.raises((RuntimeError, MemoryError), match=r"(?i)memory"):
         demo.attention.attention(rows, rows, rows)
     small = torch.ones(1, 2, 2, device="cuda")
     assert demo.attention.attention(small, small, small).tolist() == [[[1.0, 1.0], [1.0, 1.0]]]

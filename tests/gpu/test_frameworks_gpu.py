@@ -102,14 +102,13 @@ def test_contiguous_view_with_an_offset(demo: ModuleType, torch: Any) -> None:
 
 def test_negated_view(demo: ModuleType, torch: Any) -> None:
     """A lazily negated tensor is refused or resolved, never read as it lies in memory."""
-    lazy = torch.randn(8, 8, dtype=torch.complex64, device="cuda").conj().imag
+    lazy = torch._neg_view(torch.randn(64, device="cuda"))
     assert lazy.is_neg()
-    dense = lazy.reshape(-1)[:0] if not lazy.is_contiguous() else lazy
     try:
-        got = demo.gelu.gelu(dense.reshape(-1))
-    except (TypeError, ValueError, BufferError, RuntimeError):
+        got = demo.gelu.gelu(lazy)
+    except (TypeError, ValueError, BufferError):
         return
-    assert torch.allclose(got, torch.nn.functional.gelu(dense.reshape(-1)), atol=1e-5)
+    assert torch.allclose(got, torch.nn.functional.gelu(lazy), atol=1e-5)
 
 
 def test_check_and_preload(demo: ModuleType) -> None:

@@ -130,7 +130,7 @@ def test_bf16_sum_is_wide(hazards: ModuleType, torch: Any) -> None:
 def test_tensor_arguments_are_row_major(hazards: ModuleType, torch: Any, strided: bool) -> None:
     x = torch.randn(6, 12, device="cuda")
     if strided:
-        with pytest.raises((TypeError, ValueError), match="stride|contiguous"):
+        with pytest.raises((TypeError, ValueError), match=r"stride|contiguous"):
             hazards.softmaxes.columns(x[:, ::2])
     else:
         assert torch.allclose(hazards.softmaxes.columns(x[2:]), torch.softmax(x[2:], 0), atol=1e-6)
