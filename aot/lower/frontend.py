@@ -69,7 +69,14 @@ TO_LINALG = (
         ("convert-elementwise-to-linalg", "convert-tensor-to-linalg", "canonicalize", "cse"),
     ),
 )
-FUSE = ("func.func(linalg-fuse-elementwise-ops)", "canonicalize", "cse")
+_FUSE_ONCE = (
+    "func.func(linalg-fuse-elementwise-ops)",
+    # An extent asked of an intermediate is a use of it; asked of the function's arguments it is not in the way.
+    "resolve-ranked-shaped-type-result-dims",
+    "canonicalize",
+    "cse",
+)
+FUSE = _FUSE_ONCE * 2
 
 _COMPOSITES = frozenset(
     {"linalg.softmax", "linalg.pack", "linalg.unpack", "linalg.winograd_filter_transform"}

@@ -16,12 +16,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, func, memref
+from mlir.dialects import arith, bufferization, func, memref
 
 from aot import mlir
 from aot.lower import rtcalls, views
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
+
+
+def aim(module: ir.Module, functions: Sequence[Function]) -> None:
+    """On tensors: say that a result belongs into its destination, so that bufferization computes it there.
+
+    The ``outs`` operand that said so in the source does not survive: fusion replaces it where it is not read.
+    """
+    for op, function in _pairs(module, functions):
+        entry = op.regions[0].blocks[0]
+        for each in _returns(op):
+            for number, result in enumerate(function.results):
+                if result.argument is None or function.args[result.argument].role != "destination":
+                    continue
+                value, target = each.operands[number], entry.arguments[result.argument]
+                if value.type == target.type and value != target:
+                    with ir.InsertionPoint(each), each.location:
+                        placed = bufferization.MaterializeInDestinationOp(target.type, value, target).result
+                    each.operands[number] = placed
 
 
 def settle(module: ir.Module, functions: Sequence[Function]) -> None:

@@ -63,6 +63,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
     _to_linalg(module, options)
+    results.aim(module, functions)
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)
