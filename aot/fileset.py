@@ -14,6 +14,7 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -119,11 +120,9 @@ def check_writable(folder: Path) -> None:
     with _disk("write", folder):
         if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "", str(existing))
-        if not os.access(existing, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "", str(existing))
-        if existing == folder or os.statvfs(existing).f_flag & os.ST_RDONLY == 0:
+        # Permissions, mounts and quotas all have their say: only trying tells.
+        with tempfile.TemporaryFile(dir=existing):
             return
-        raise OSError(errno.EROFS, "", str(existing))
 
 
 def _replace(path: Path, data: bytes) -> None:

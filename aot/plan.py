@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot import archlist, config, driver, fileset, naming, selection, sources, toolchain
-from aot.arch import PTX, Target, coverage_note
+from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
 from aot.errors import ArchUnfit, ConfigError, UsageError
 from aot.model import SourceFile
@@ -114,11 +114,12 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     out, work = Path(request.out).absolute(), Path(request.work).absolute()
     for place in (out, work):
         fileset.check_writable(place)
+    images = [*requested.targets, *filter(None, [default_ptx(requested.targets)])]
     notes = [
         *requested.notes,
         *(f"source '{name}' is left out: its archs match none of those requested" for name in left_out),
+        *([coverage_note(images)] if ptx else []),
     ]
-    warning = coverage_note(requested.targets) if ptx else ""
     return Plan(
         package=package,
         sources=chosen,
@@ -134,7 +135,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         out=out,
         work=work,
         dump=Path(request.dump).absolute() if request.dump else None,
-        notes=(*notes, *([warning] if warning else [])),
+        notes=tuple(filter(None, notes)),
     )
 
 
