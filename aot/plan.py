@@ -114,12 +114,6 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     out, work = Path(request.out).absolute(), Path(request.work).absolute()
     for place in (out, work):
         fileset.check_writable(place)
-    images = [*requested.targets, *filter(None, [default_ptx(requested.targets)])]
-    notes = [
-        *requested.notes,
-        *(f"source '{name}' is left out: its archs match none of those requested" for name in left_out),
-        *([coverage_note(images)] if ptx else []),
-    ]
     return Plan(
         package=package,
         sources=chosen,
@@ -135,7 +129,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         out=out,
         work=work,
         dump=Path(request.dump).absolute() if request.dump else None,
-        notes=tuple(filter(None, notes)),
+        notes=(*requested.notes, *_notes(requested.targets, left_out, ptx=ptx)),
     )
 
 
@@ -201,6 +195,14 @@ def _select(
             hint="ask for other architectures with --archs",
         )
     return tuple(chosen), tuple(left_out)
+
+
+def _notes(targets: Sequence[Target], left_out: Sequence[str], *, ptx: bool) -> tuple[str, ...]:
+    """What the user should know before the work begins."""
+    images = [*targets, *filter(None, [default_ptx(targets)])]
+    warning = coverage_note(images) if ptx else ""
+    missing = (f"source '{name}' is left out: its archs match none of those requested" for name in left_out)
+    return (*missing, *([warning] if warning else []))
 
 
 def _toolkit(request: BuildRequest, settings: Config) -> tuple[str | None, int | None]:
