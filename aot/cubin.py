@@ -16,7 +16,7 @@ from aot.errors import LoweringError
 
 _FORMAT_SIZED = 0x04
 _REGISTERS, _MAX_THREADS, _REQUIRED_THREADS = 0x2F, 0x05, 0x10
-_TEXT = ".text."
+_NEW_ABI = 8
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,13 @@ def kernels(data: bytes) -> tuple[CubinKernel, ...]:
         x_y_z = struct.unpack("<3I", block[:12]) if block else None
         found.append(CubinKernel(symbol.name, registers.get(index, 0), x_y_z))
     return tuple(sorted(found, key=lambda each: each.name))
+
+
+def number(data: bytes) -> int:
+    """Architecture that a cubin was made for, without its letter: 90."""
+    flags = int(_elf(data)["e_flags"])
+    # CUDA 13 moved the number up by a byte, together with a new ABI version of the file format.
+    return flags >> 8 & 0xFF if data[8] >= _NEW_ABI else flags & 0xFF
 
 
 def _elf(data: bytes) -> Any:
