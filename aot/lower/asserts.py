@@ -17,12 +17,16 @@ from aot.lower.rtcalls import assert_ as call_assert
 def rewrite(module: ir.Module, first: int = 0) -> tuple[str, ...]:
     """Replace host assertions; their messages, of which the first has index ``first`` in the source's table."""
     messages: list[str] = []
+    asserted: set[tuple[ir.Block, ir.Value]] = set()
     for op in [each for each in mlir.walk(module) if each.name == "cf.assert" and not mlir.inside_kernel(each)]:
-        text = _message(op)
-        if text not in messages:
-            messages.append(text)
-        with ir.InsertionPoint(op), op.location:
-            call_assert(op.operands[0], first + messages.index(text))
+        known = (op.block, op.operands[0])
+        if known not in asserted:
+            asserted.add(known)
+            text = _message(op)
+            if text not in messages:
+                messages.append(text)
+            with ir.InsertionPoint(op), op.location:
+                call_assert(op.operands[0], first + messages.index(text))
         op.erase()
     return tuple(messages)
 

@@ -209,3 +209,8 @@ def fuse(module: ir.Module) -> None:
         names = ", ".join(f'"{name}"' for name in sorted(named))
         apply(module, _GENERALIZE.format(names=names), "generalising elementwise operations")
     mlir.run_passes(module, FUSE, "fusing elementwise operations")
+
+
+def clean(module: ir.Module) -> None:
+    """Extents of intermediates in terms of arguments, and assertions that always hold removed."""
+    mlir.run_passes(module, _FUSE_ONCE[1:], "simplifying")

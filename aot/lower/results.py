@@ -20,7 +20,7 @@ from mlir.dialects import arith, bufferization, func, memref
 
 from aot import mlir
 from aot.lower import rtcalls, views
-from aot.lower.signature import public_functions
+from aot.lower.signature import outs_operand, public_functions
 from aot.model import ArrayType, Function
 
 
@@ -36,10 +36,17 @@ def aim(module: ir.Module, functions: Sequence[Function]) -> None:
                 if result.argument is None or function.args[result.argument].role != "destination":
                     continue
                 value, target = each.operands[number], entry.arguments[result.argument]
-                if value.type == target.type and value != target:
+                if value.type == target.type and _lost_its_place(value):
                     with ir.InsertionPoint(each), each.location:
                         placed = bufferization.MaterializeInDestinationOp(target.type, value, target).result
                     each.operands[number] = placed
+
+
+def _lost_its_place(value: ir.Value) -> bool:
+    """Whether linalg computes the value in a tensor of its own."""
+    while isinstance(made_by := mlir.owner(value), ir.Operation) and made_by.name.startswith("linalg."):
+        value = outs_operand(made_by, ir.OpResult(value).result_number)
+    return isinstance(made_by, ir.Operation) and made_by.name == "tensor.empty"
 
 
 def settle(module: ir.Module, functions: Sequence[Function]) -> None:

@@ -196,7 +196,7 @@ def _leads_to(value: ir.Value, function: ir.Operation) -> _Returned:
         elif made_by.name in _INSERTIONS:
             value, inserted = made_by.operands[_INSERTIONS[made_by.name]], True
         elif made_by.name.startswith("linalg."):
-            value, written = _tied(made_by, ir.OpResult(value).result_number), True
+            value, written = outs_operand(made_by, ir.OpResult(value).result_number), True
         else:
             return _Returned()
     if made_by != function.regions[0].blocks[0]:
@@ -208,7 +208,7 @@ def _leads_to(value: ir.Value, function: ir.Operation) -> _Returned:
     return _Returned(number, True) if alone or _marked(function, number) else _Returned()
 
 
-def _tied(op: ir.Operation, result: int) -> ir.Value:
+def outs_operand(op: ir.Operation, result: int) -> ir.Value:
     """The ``outs`` operand that holds a result of a linalg operation."""
     if "operandSegmentSizes" in op.attributes:
         first = next(iter(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])))

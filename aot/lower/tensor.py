@@ -29,6 +29,7 @@ from aot.lower import (
     leftovers,
     numerics,
     results,
+    shapecheck,
     signature,
     smallfloat,
     vectors,
@@ -63,7 +64,9 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
     _to_linalg(module, options)
+    shapecheck.insert(module, functions)
     results.aim(module, functions)
+    frontend.clean(module)
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)

@@ -1,0 +1,134 @@
+"""Extents that must agree are checked by host code before the work that relies on them.
+
+In: linalg on tensors or memrefs with dynamic extents, after fusion. Out: the same, with ``cf.assert`` in front.
+
+``linalg.add ins(%x, %y : tensor<?xf32>, tensor<?xf32>)`` gets an assertion that both have the same number of elements:
+"dimension 0 of 'y' must be dimension 0 of 'x'". Without it the kernel would read past the end of the shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, cf, linalg, memref, tensor
+
+from aot import mlir
+from aot.lower.signature import public_functions
+from aot.model import Function
+
+_IN_KERNELS = frozenset({"scf.parallel", "scf.forall", "affine.parallel"})
+"""Bodies of these become device code, where an assertion costs, and ends the process's context."""
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One dimension of one operand, and the loops of the operation that run along it."""
+
+    value: ir.Value
+    axis: int
+    expression: ir.AffineExpr
+    name: str
+    """As messages call it: "dimension 0 of 'x'"."""
+
+    def static(self) -> int | None:
+        kind = self.value.type
+        return None if kind.is_dynamic_dim(self.axis) else int(kind.get_dim_size(self.axis))
+
+    def extent(self) -> ir.Value:
+        """The extent, as a value at the insertion point."""
+        if (static := self.static()) is not None:
+            return _index(static)
+        make = tensor.DimOp if isinstance(self.value.type, ir.RankedTensorType) else memref.DimOp
+        return make(self.value, _index(self.axis)).result
+
+
+def insert(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Put assertions in front of all linalg operations of host code, and simplify those that always hold."""
+    by_name = {function.name: function for function in functions}
+    for function in public_functions(module):
+        for op in mlir.walk(function):
+            if op.name.startswith("linalg.") and not any(each.name in _IN_KERNELS for each in mlir.parents(op)):
+                _check(op, function, by_name[mlir.symbol_name(function)])
+
+
+def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
+    maps = linalg.get_indexing_maps(op)
+    if maps is None:
+        return
+    axes = [
+        _Axis(value, axis, expression, _name(value, axis, number, op, function, signature))
+        for number, (value, each) in enumerate(zip(op.operands, maps, strict=False))
+        for axis, expression in enumerate(each.value.results)
+        if isinstance(value.type, ir.RankedTensorType | ir.MemRefType)
+    ]
+    loops = _loops(axes)
+    with ir.InsertionPoint(op), op.location:
+        for axis in axes:
+            position = _position(axis.expression)
+            if position is None:
+                _assert_inside(axis, loops)
+            elif loops[position] is not axis:
+                _assert_equal(axis, loops[position])
+
+
+def _loops(axes: Sequence[_Axis]) -> dict[int, _Axis]:
+    """For each loop the dimension that gives its extent: a static one if there is one, else the first."""
+    loops: dict[int, _Axis] = {}
+    for axis in axes:
+        position = _position(axis.expression)
+        if position is not None and (position not in loops or loops[position].static() is None is not axis.static()):
+            loops[position] = axis
+    return loops
+
+
+def _position(expression: ir.AffineExpr) -> int | None:
+    """Number of the loop, when the dimension is indexed by one loop alone."""
+    return int(expression.position) if isinstance(expression, ir.AffineDimExpr) else None
+
+
+def _assert_equal(axis: _Axis, loop: _Axis) -> None:
+    static = loop.static()
+    if static is not None and static == axis.static():
+        return
+    same = arith.CmpIOp(arith.CmpIPredicate.eq, axis.extent(), loop.extent()).result
+    cf.AssertOp(same, f"{axis.name} must be {static if static is not None else loop.name}")
+
+
+def _assert_inside(axis: _Axis, loops: dict[int, _Axis]) -> None:
+    """For windows such as ``d0 + d1``: the last position must lie inside."""
+    if axis.static() is not None and all(loop.static() is not None for loop in loops.values()):
+        return  # the verifier has looked at it
+    last = _last(axis.expression, loops)
+    if last is not None:
+        inside = arith.CmpIOp(arith.CmpIPredicate.slt, last, axis.extent()).result
+        cf.AssertOp(inside, f"{axis.name} is too small for the window that runs over it")
+
+
+def _last(expression: ir.AffineExpr, loops: dict[int, _Axis]) -> ir.Value | None:
+    """Value of the expression in the last iteration; None for expressions that do not grow with the loops."""
+    position = _position(expression)
+    if position is not None:
+        return arith.SubIOp(loops[position].extent(), _index(1)).result if position in loops else None
+    if isinstance(expression, ir.AffineConstantExpr):
+        return _index(expression.value) if expression.value >= 0 else None
+    if not isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    left, right = _last(expression.lhs, loops), _last(expression.rhs, loops)
+    if left is None or right is None:
+        return None
+    make = arith.AddIOp if isinstance(expression, ir.AffineAddExpr) else arith.MulIOp
+    return make(left, right).result
+
+
+def _name(
+    value: ir.Value, axis: int, number: int, op: ir.Operation, function: ir.Operation, signature: Function
+) -> str:
+    if mlir.owner(value) == function.regions[0].blocks[0]:
+        return f"dimension {axis} of '{signature.args[ir.BlockArgument(value).arg_number].name}'"
+    return f"dimension {axis} of operand {number} of {op.name}"
+
+
+def _index(value: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), value).result
