@@ -1,0 +1,100 @@
+"""From a parsed source to code for the device and the host: the order of the steps, and nothing else.
+
+In: a parsed module with its namespace, argument names and options, inside an MLIR context. Out: signatures,
+kernels, LLVM IR of the host functions, and the source's one gpu.module, not yet lowered for any target.
+
+>>> done = lower(module, Request("softmax", {"softmax": ["x"]}, Options()), mlir.no_dump)     # doctest: +SKIP
+>>> done.kernels[0].symbol
+'softmax_kernel__softmax_kernel'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from aot import mlir
+from aot.lower import device, entries, hostcode, kernels, launch, level, outline, syncrule, tensor
+from aot.lower.outline import ReadyObject
+from aot.model import MESSAGES, Function, Kernel
+
+Options = tensor.Options
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be lowered, besides the module itself."""
+
+    source: str
+    """Namespace of the source."""
+    names: Mapping[str, Sequence[str]]
+    """Argument names found in the source's text, by function."""
+    options: Options = Options()
+    passes: tuple[str, ...] = ()
+    """The source's own passes, run first."""
+
+
+@dataclass(frozen=True)
+class LoweredSource:
+    """A source on its way to binaries and objects; modules live as long as their context."""
+
+    functions: tuple[Function, ...]
+    kernels: tuple[Kernel, ...]
+    """In the order in which host code numbers them."""
+    messages: tuple[str, ...]
+    """Texts of host assertions."""
+    host_ir: str
+    """LLVM IR; empty when the source has no host functions."""
+    host: mlir.Module
+    """Host functions and gpu.module together, where the merged fatbin goes back into."""
+    device: mlir.Module | None
+    """The gpu.module in a module of its own; None when nothing is to be compiled for the device."""
+    ready: tuple[ReadyObject, ...]
+    """Objects of gpu.binary ops that the source brought along."""
+    own_chips: tuple[str, ...]
+    """Chips that the source's own gpu.modules name."""
+    notes: tuple[str, ...]
+
+
+def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSource:
+    """Lower one source; ``module`` is used up."""
+    dump("source", module)
+    if request.passes:
+        mlir.run_passes(module, request.passes, "running the source's own passes")
+        dump("own-passes", module)
+    module = level.prepare(module)
+    own_chips = level.targets(module)
+    parts = level.split(module)
+    modules: list[mlir.Module] = []
+    functions: tuple[Function, ...] = ()
+    messages: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    written: kernels.Written = {}
+    if parts.tensor is not None:
+        done = tensor.lower(parts.tensor, request.names, request.options, dump)
+        modules.append(done.module)
+        functions, messages, notes = _with_messages(done.module, done.functions), done.messages, done.notes
+    if parts.launch is not None:
+        kept = launch.lower(parts.launch, request.names, dump, len(messages))
+        modules.append(kept.module)
+        functions, messages, written = functions + kept.functions, messages + kept.messages, kept.kernels
+    joined = outline.join(modules, request.source)
+    dump("joined", joined.host)
+    found = kernels.describe(joined, written)
+    named = entries.named(functions, request.source)
+    host_ir = hostcode.lower(joined.host, named, found, request.source, dump) if named else ""
+    isolated = device.isolate(joined.host) if joined.device is not None and found else None
+    return LoweredSource(
+        named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes
+    )
+
+
+def _with_messages(module: mlir.Module, functions: Sequence[Function]) -> tuple[Function, ...]:
+    """Kernels of tensor-level functions can assert, too."""
+    ops = {mlir.symbol_name(op): op for op in level.public_functions(module)}
+    return tuple(
+        replace(each, flags=tuple(sorted({*each.flags, MESSAGES})))
+        if syncrule.messages(ops[each.name], module)
+        else each
+        for each in functions
+    )
