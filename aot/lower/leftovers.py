@@ -26,6 +26,7 @@ HELPER = "dealloc_helper"
 _WITHOUT_ACCESS = effects.CONTROL | {
     "affine.yield",
     "arith.select",
+    "builtin.unrealized_conversion_cast",
     "cf.br",
     "cf.cond_br",
     "cf.switch",
