@@ -1,0 +1,157 @@
+"""Element types that the device compiler has no code for: i1 to i7 in memory, floats of 8 and 4 bits anywhere.
+
+In: functions and kernels of any level, their loops lowered. Out: the same with one byte per element in memory,
+codes as integers in registers, and conversions to and from f32 spelled out. Other arithmetic on such floats is
+done in f32 and rounded. What has no such meaning is an error with its place.
+
+``%v = arith.extf %x : f8E5M2 to f32`` becomes shifts, adds and selects on the code; ``memref<4xi1>`` becomes
+``memref<4xi8>``, with ``arith.trunci`` behind loads and ``arith.extui`` before stores.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import bytestorage, minifloat
+from aot.lower.bytestorage import Small
+from aot.lower.codes import code_type, small_float, with_element
+
+_EMULATE = "arith-emulate-unsupported-floats{{source-types={names} target-type=f32}}"
+_MATH = "math-extend-to-supported-types{extra-types=f16,bf16 target-type=f32}"
+_CASTS = frozenset({"arith.extf", "arith.truncf"})
+_MOVES = frozenset(
+    {
+        "affine.for",
+        "affine.if",
+        "affine.load",
+        "affine.parallel",
+        "affine.store",
+        "affine.vector_load",
+        "affine.vector_store",
+        "affine.yield",
+        "arith.bitcast",
+        "arith.constant",
+        "arith.select",
+        "memref.atomic_yield",
+        "memref.generic_atomic_rmw",
+        "memref.load",
+        "memref.store",
+        "ub.poison",
+        "vector.bitcast",
+        "vector.broadcast",
+        "vector.compressstore",
+        "vector.constant_mask",
+        "vector.deinterleave",
+        "vector.expandload",
+        "vector.extract",
+        "vector.extract_strided_slice",
+        "vector.from_elements",
+        "vector.gather",
+        "vector.insert",
+        "vector.insert_strided_slice",
+        "vector.interleave",
+        "vector.load",
+        "vector.maskedload",
+        "vector.maskedstore",
+        "vector.scatter",
+        "vector.shape_cast",
+        "vector.shuffle",
+        "vector.store",
+        "vector.to_elements",
+        "vector.transfer_read",
+        "vector.transfer_write",
+        "vector.transpose",
+        "vector.yield",
+    }
+)
+"""Operations that move values without looking into them: right for codes as they are for floats."""
+_MOVING_DIALECTS = frozenset({"scf", "cf", "func", "gpu"})
+_LOOKING = frozenset({"gpu.all_reduce", "gpu.shuffle", "gpu.subgroup_reduce", "gpu.printf", "gpu.rotate"})
+
+
+def rewrite(module: mlir.Module) -> int:
+    """Rewrite a module in place; 0 when it has no such types, else the number of values that changed type."""
+    small = bytestorage.find(module)
+    if not small.any():
+        return 0
+    if any(op.name.startswith("linalg.") for op in small.users):
+        mlir.run_passes(module, ["convert-linalg-to-loops"], "lowering linalg")
+    if small.floats:
+        _spell_out(module, small)
+    changed = bytestorage.use_bytes(module)
+    for op in mlir.walk(module):
+        if op.name == "arith.bitcast" and op.operands[0].type == op.results[0].type:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+    mlir.verify(module, "storing small types as bytes")
+    return changed
+
+
+def _spell_out(module: mlir.Module, small: Small) -> None:
+    """Leave only moves and bit casts of small floats."""
+    mlir.run_passes(module, [_EMULATE.format(names=",".join(small.floats))], "emulating small floats")
+    if any(name.startswith("math.") for name in mlir.op_names(module)):
+        mlir.run_passes(module, [_MATH], "emulating functions of small floats")
+    for op in mlir.walk(module):
+        if op.name in _CASTS and any(small_float(value.type) for value in (*op.operands, *op.results)):
+            _cast(op)
+    for op in mlir.walk(module):
+        _require_move(op)
+
+
+def _cast(op: mlir.Operation) -> None:
+    """Replace one conversion by its arithmetic on codes."""
+    if (
+        "roundingmode" in op.attributes
+        and str(op.attributes["roundingmode"]) != "#arith.rounding_mode<to_nearest_even>"
+    ):
+        raise _refusal(op, f"only rounding to nearest even is possible into '{op.results[0].type}'")
+    value, wanted = op.operands[0], op.results[0].type
+    with ir.InsertionPoint(op), op.location:
+        name = small_float(value.type)
+        if name:
+            code = arith.BitcastOp(code_type(value.type), value).result
+            value = minifloat.decode(code, name)
+        result = _to_small(value, wanted) if small_float(wanted) else _to_plain(value, wanted)
+    op.results[0].replace_all_uses_with(result)
+    op.erase()
+
+
+def _to_small(value: mlir.Value, wanted: ir.Type) -> mlir.Value:
+    width = _element(value.type).width
+    if width == 64:
+        value = minifloat.round_to_odd(value)
+    elif width < 32:
+        value = arith.ExtFOp(with_element(value.type, ir.F32Type.get()), value).result
+    code = minifloat.encode(value, small_float(wanted))
+    return arith.BitcastOp(wanted, code).result
+
+
+def _to_plain(value: mlir.Value, wanted: ir.Type) -> mlir.Value:
+    """From f32 to the type of an extension's result: a value of 8 bits fits in all of them."""
+    width = _element(wanted).width
+    if width == 32:
+        return value
+    return (arith.ExtFOp if width > 32 else arith.TruncFOp)(wanted, value).result
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+
+
+def _require_move(op: mlir.Operation) -> None:
+    names = [small_float(value.type) for value in (*op.operands, *op.results)]
+    found = next((name for name in names if name), None)
+    if found is None or op.name in _MOVES:
+        return
+    if op.name in _LOOKING or op.name.partition(".")[0] not in _MOVING_DIALECTS:
+        raise _refusal(op, f"'{op.name}' on '{found}' has no code on the device: convert to f32 before it")
+
+
+def _refusal(op: mlir.Operation, message: str) -> LoweringError:
+    return LoweringError(
+        "a small float type is used in a way that cannot be compiled", diagnostics=(mlir.diagnostic_at(op, message),)
+    )
