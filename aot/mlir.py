@@ -14,6 +14,7 @@ missing) where they are not installed.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
@@ -137,8 +138,7 @@ def run_passes(module: Module, pipeline: Sequence[str], what: str, error: type[A
         try:
             passes.run(module.operation)
         except ir.MLIRError as problem:
-            name = text.split("{")[0]
-            raise _error(ctx, problem, error, f"{ctx.aot_path or 'module'}: {what} failed in pass '{name}'") from None
+            raise _error(ctx, problem, error, f"{ctx.aot_path or 'module'}: {what} failed in '{_bare(text)}'") from None
 
 
 def verify(module: Module, what: str) -> None:
@@ -205,6 +205,11 @@ def location_of(op: Operation) -> Location:
     return _location(operation.context, operation.location)
 
 
+def diagnostics(ctx: Context, problem: Any) -> tuple[Diagnostic, ...]:
+    """The diagnostics that came with an exception of the bindings (MLIRError)."""
+    return tuple(_diagnostic(ctx, each) for each in problem.error_diagnostics)
+
+
 def diagnostic_at(op: Operation, message: str) -> Diagnostic:
     """A diagnostic of our own about ``op``, with its source line."""
     return _placed(op.operation.context, location_of(op), message)
@@ -239,8 +244,12 @@ def _diagnostic(ctx: Context, found: Any) -> Diagnostic:
 
 
 def _error(ctx: Context, problem: Any, error: type[AotError], message: str) -> AotError:
-    found = tuple(_diagnostic(ctx, each) for each in problem.error_diagnostics)
-    return error(message, diagnostics=found)
+    return error(message, diagnostics=diagnostics(ctx, problem))
+
+
+def _bare(text: str) -> str:
+    """A pass string without options, which may hold paths of ours."""
+    return re.sub(r"\{[^{}]*\}", "", text)
 
 
 def _one_line(problem: Exception) -> str:

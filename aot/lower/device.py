@@ -17,7 +17,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import needs
+from aot.lower import devicevectors, needs
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -26,6 +26,8 @@ CONSTANT_SPACE = 4
 LOWERED_DIALECTS = ("llvm", "nvvm")
 LEFT_ALONE = ("builtin.module", "gpu.module", "gpu.binary")
 MOST_SHOWN = 8
+CAST = "builtin.unrealized_conversion_cast"
+_BYSTANDERS = ("arith", "index")
 
 
 @dataclass(frozen=True)
@@ -53,22 +55,25 @@ class Step:
     dialects: tuple[str, ...] = ()
 
 
-BEFORE_TARGET: tuple[Step, ...] = (
-    Step(("gpu.module(convert-linalg-to-loops)",), ("linalg",)),
+LOOPS: tuple[Step, ...] = (Step(("gpu.module(convert-linalg-to-loops)",), ("linalg",)),)
+VECTORS = (
     # Transfers of more than one dimension become one-dimensional ones, unrolled: loops would spill to memory.
-    Step(("gpu.module(convert-vector-to-scf{full-unroll=true})",), ("vector",)),
-    Step(("lower-affine",)),
-    Step(("gpu.module(convert-scf-to-cf)", "gpu.module(expand-strided-metadata)", "lower-affine")),
-    Step(("gpu.module(arith-expand{include-bf16=false})",), ("arith",)),
+    "gpu.module(convert-vector-to-scf{full-unroll=true})",
+    "gpu.module(convert-vector-to-llvm{use-vector-alignment=%s})",
+)
+TO_BRANCHES: tuple[Step, ...] = (
+    Step(("lower-affine", "gpu.module(convert-scf-to-cf)", "gpu.module(expand-strided-metadata)", "lower-affine")),
+    Step(("gpu.module(arith-expand)",), ("arith",)),
     Step(("gpu.module(convert-complex-to-standard)",), ("complex",)),
-    # Integer powers have no libdevice function.
-    Step(("gpu.module(math-expand-ops{ops=ipowi,fpowi})",), ("math",)),
+    Step(("gpu.module(math-expand-ops{ops=clampf})",), ("math",)),
 )
 AFTER_TARGET: tuple[Step, ...] = (
     # math.trunc and the integer functions: upstream's device conversion leaves them.
     Step(("gpu.module(convert-math-to-llvm)",), ("math",)),
     Step(("gpu.module(convert-complex-to-llvm)",), ("complex",)),
     Step(("gpu.module(convert-vector-to-llvm)",), ("vector",)),
+    Step(("gpu.module(convert-arith-to-llvm)",), ("arith",)),
+    Step(("gpu.module(convert-ub-to-llvm)",), ("ub",)),
     Step(("gpu.module(canonicalize,cse)", "convert-nvvm-to-llvm", "gpu.module(reconcile-unrealized-casts)")),
 )
 
@@ -99,10 +104,14 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
         # With debug information ptxas refuses to optimise; without any, the pass would still drop the
         # places that kernel assertions print.
         mlir.run_passes(module, ["gpu.module(strip-debuginfo)"], what)
-    _run(module, _with_alignment(BEFORE_TARGET, job), what)
+    _run(module, LOOPS, what)
+    _lower_vectors(module, job, what)
+    _run(module, TO_BRANCHES, what)
     _attach(module, job)
     _number_image(module, job.image)
-    conversion = f"gpu.module(convert-gpu-to-nvvm{{index-bitwidth=0 use-bare-ptr-memref-call-conv={_flag(job)}}})"
+    conversion = (
+        f"gpu.module(convert-gpu-to-nvvm{{index-bitwidth=0 use-bare-ptr-memref-call-conv={_word(job.bare_pointers)}}})"
+    )
     mlir.run_passes(module, [conversion], what)
     needs.check(module, job.target)
     _run(module, AFTER_TARGET, what)
@@ -112,15 +121,14 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
     return module
 
 
-def _flag(job: DeviceJob) -> str:
-    return "true" if job.bare_pointers else "false"
+def _lower_vectors(module: mlir.Module, job: DeviceJob, what: str) -> None:
+    if "vector" in _dialects(module):
+        devicevectors.lower(module)
+        mlir.run_passes(module, [VECTORS[0], VECTORS[1] % _word(job.aligned_vectors)], what)
 
 
-def _with_alignment(steps: Sequence[Step], job: DeviceJob) -> tuple[Step, ...]:
-    if not job.aligned_vectors:
-        return tuple(steps)
-    aligned = Step(("gpu.module(convert-vector-to-llvm{use-vector-alignment=true})",), ("vector",))
-    return (*steps[:2], aligned, *steps[2:])
+def _word(flag: bool) -> str:
+    return "true" if flag else "false"
 
 
 def _run(module: mlir.Module, steps: Sequence[Step], what: str) -> None:
@@ -191,13 +199,17 @@ def _set_text(op: mlir.Operation, text: str) -> None:
 def _refuse_leftovers(module: mlir.Module, target: Target) -> None:
     """What is not LLVM dialect now would take the translator down."""
     left = [op for op in mlir.walk(module) if _is_leftover(op.name)]
-    if left:
-        path = module.context.aot_path or "module"
-        names = ", ".join(sorted({f"'{_told(op)}'" for op in left}))
-        places = dict.fromkeys(mlir.diagnostic_at(op, f"'{_told(op)}' has no lowering to GPU code") for op in left)
-        raise LoweringError(
-            f"{path}: cannot lower {names} to GPU code for {target.name}", diagnostics=tuple(places)[:MOST_SHOWN]
-        )
+    if not left:
+        return
+    path = module.context.aot_path or "module"
+    # Casts and index arithmetic are left around the operation that could not be lowered: it is the one to name.
+    casts = [op for op in left if op.name == CAST]
+    guilty = [op for op in left if op.name != CAST and op.name.split(".")[0] not in _BYSTANDERS] or casts or left
+    names = ", ".join(sorted({f"'{_told(op)}'" for op in guilty}))
+    places = dict.fromkeys(mlir.diagnostic_at(op, f"'{_told(op)}' has no lowering to GPU code") for op in guilty)
+    raise LoweringError(
+        f"{path}: cannot lower {names} to GPU code for {target.name}", diagnostics=tuple(places)[:MOST_SHOWN]
+    )
 
 
 def _is_leftover(name: str) -> bool:
@@ -205,8 +217,6 @@ def _is_leftover(name: str) -> bool:
 
 
 def _told(op: mlir.Operation) -> str:
-    """The operation to blame: a leftover cast stands for the one that uses or makes its value."""
-    if op.name != "builtin.unrealized_conversion_cast":
+    if op.name != CAST:
         return str(op.name)
-    types = f"{op.operands[0].type}" if len(op.operands) else ""
-    return f"conversion of {types} to {op.results[0].type}"
+    return f"conversion of {op.operands[0].type} to {op.results[0].type}"
