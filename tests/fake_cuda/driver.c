@@ -1,0 +1,264 @@
+/* Plays compiled host code for the tests of the runtime core: a function whose body is a script.
+ *
+ *   test_call("alloc 400 | launch 0 2 1 1 64 1 1 | free $0", flags, device, stream, ...)
+ *
+ * Each command calls one function that compiled host code calls. Numbers are decimal; $n is what the nth command returned. */
+#define _GNU_SOURCE
+#include "rt.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *mgpuModuleLoad(void *, size_t);
+void *mgpuModuleGetFunction(void *, const char *);
+void mgpuLaunchKernel(void *, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int32_t, void *, void **, void **, size_t);
+void mgpuLaunchClusterKernel(void *, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, int32_t,
+                             void *, void **, void **);
+void *mgpuStreamCreate(void); void mgpuStreamDestroy(void *); void mgpuStreamSynchronize(void *); void mgpuStreamWaitEvent(void *, void *);
+void *mgpuEventCreate(void); void mgpuEventDestroy(void *); void mgpuEventSynchronize(void *); void mgpuEventRecord(void *, void *);
+void *mgpuMemAlloc(uint64_t, void *, _Bool); void mgpuMemFree(void *, void *); void mgpuMemcpy(void *, void *, size_t, void *);
+void mgpuMemset32(void *, unsigned, size_t, void *); void mgpuMemset16(void *, unsigned short, size_t, void *);
+void mgpuMemHostRegisterMemRef(int64_t, void *, int64_t); void mgpuMemHostUnregisterMemRef(int64_t, void *, int64_t);
+void mgpuSetDefaultDevice(int32_t);
+void *mgpuTensorMapEncodeTiledMemref(int64_t, void *, int, int, int, int, int, int64_t *);
+void *mlirAsyncRuntimeCreateToken(void); void mlirAsyncRuntimeAwaitToken(void *); void *mlirAsyncRuntimeCreateValue(int64_t);
+void mlirAsyncRuntimeEmplaceToken(void *); void mlirAsyncRuntimeDropRef(void *, int64_t);
+void mlirAsyncRuntimeAwaitTokenAndExecute(void *, void *, void (*)(void *));
+void *mlirAsyncRuntimeCreateGroup(int64_t); int64_t mlirAsyncRuntimeAddTokenToGroup(void *, void *);
+void mlirAsyncRuntimeAwaitAllInGroupAndExecute(void *, void *, void (*)(void *)); void mlirAsyncRuntimeAwaitAllInGroup(void *);
+void mlirAsyncRuntimeSetTokenError(void *); _Bool mlirAsyncRuntimeIsTokenError(void *); _Bool mlirAsyncRuntimeIsGroupError(void *);
+void printMemrefF32(int64_t, void *); void printString(const char *);
+void memrefCopy(int64_t, void *, void *);
+
+/* ------------------------------------------------------------------ tables, as the generator writes them */
+
+static const unsigned char blob[16] __attribute__((aligned(16))) = "blob";
+static const aot_image images[] = { { "sm_80", "sm_80", "cubin" }, { "sm_90", "sm_90a", "cubin" } };
+static const char *const messages[] = { "sizes differ" };
+static aot_state state, other_state;
+extern const aot_source source, other_source;
+static const aot_kernel kernels[] = {
+  { .symbol = "m__square", .name = "square", .source = &source, .callable = 1 },
+  { .symbol = "m__fixed", .name = "fixed", .source = &source, .required_block = { 128, 1, 1 } },
+  { .symbol = "m__hopper_only", .name = "hopper_only", .source = &source },
+};
+const aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .images = images,
+                            .nimages = 2, .messages = messages, .state = &state };
+const aot_source other_source = { .name = "other", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 1,
+                                  .images = images, .nimages = 2, .state = &other_state };
+static const aot_source *const sources[] = { &source, &other_source };
+const aot_package aot_this_package = { .name = "pack", .version = "1.0", .toolchain = "ptxas 13.5, MLIR 22.1.8", .min_driver_cuda = 13000,
+                                       .sources = sources, .nsources = 2 };
+static void *registered_module;
+__attribute__((constructor)) static void like_static_code(void) { registered_module = mgpuModuleLoad((void *)blob, sizeof blob); }
+
+/* ------------------------------------------------------------------ commands */
+
+typedef struct { int64_t result[64]; int n; uint64_t results[8]; int nresults, fail_result; } run;
+static _Thread_local run *now;
+
+static int64_t words_of(void *p) { return (int64_t)(intptr_t)p; }
+static void *at(int64_t v) { return (void *)(intptr_t)v; }
+
+static int64_t do_alloc(const int64_t *a) { aot_bytes out; _mlir_ciface_aot_rt_alloc(&out, a[0]); return words_of(out.aligned); }
+static int64_t do_free(const int64_t *a) { aot_rt_free(a[0]); return 0; }
+static int64_t do_result(const int64_t *a) {
+  aot_bytes out;
+  aot_rt_result_extent(a[0], 0, a[1]);
+  _mlir_ciface_aot_rt_result(&out, a[0], a[1]);
+  return words_of(out.aligned);
+}
+/* kernel, grid, block, shared, cluster, stream, wait */
+static int64_t do_launch(const int64_t *a) {
+  int64_t value = 7;
+  void *params[] = { &value };
+  aot_rt_launch(&source, (int32_t)a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[8], a[9], a[10], (int32_t)a[7], at(a[11]), params, (int32_t)a[12]);
+  return 0;
+}
+static int64_t do_other(const int64_t *a) {
+  (void)a;
+  aot_rt_launch(&other_source, 0, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0, NULL, NULL, 0);
+  return 0;
+}
+static int64_t do_load8(const int64_t *a) { return aot_rt_load_i8(a[0]); }
+static int64_t do_load16(const int64_t *a) { return aot_rt_load_i16(a[0]); }
+static int64_t do_load32(const int64_t *a) { return aot_rt_load_i32(a[0]); }
+static int64_t do_load64(const int64_t *a) { return aot_rt_load_i64(a[0]); }
+static int64_t do_assert(const int64_t *a) { aot_rt_assert(a[0] != 0, (int32_t)a[1]); return 0; }
+static int64_t do_host(const int64_t *a) {
+  return words_of(a[1] ? _mlir_memref_to_llvm_aligned_alloc((size_t)a[1], (size_t)a[0]) : _mlir_memref_to_llvm_alloc((size_t)a[0]));
+}
+static int64_t do_hostfree(const int64_t *a) { _mlir_memref_to_llvm_free(at(a[0])); return 0; }
+static int64_t do_stream(const int64_t *a) { (void)a; return words_of(mgpuStreamCreate()); }
+static int64_t do_sync(const int64_t *a) { mgpuStreamSynchronize(at(a[0])); return 0; }
+static int64_t do_destroy(const int64_t *a) { mgpuStreamDestroy(at(a[0])); return 0; }
+static int64_t do_event(const int64_t *a) { (void)a; return words_of(mgpuEventCreate()); }
+static int64_t do_record(const int64_t *a) { mgpuEventRecord(at(a[0]), at(a[1])); return 0; }
+static int64_t do_waitevent(const int64_t *a) { mgpuStreamWaitEvent(at(a[0]), at(a[1])); return 0; }
+static int64_t do_eventsync(const int64_t *a) { mgpuEventSynchronize(at(a[0])); return 0; }
+static int64_t do_eventdestroy(const int64_t *a) { mgpuEventDestroy(at(a[0])); return 0; }
+static int64_t do_gpualloc(const int64_t *a) { return words_of(mgpuMemAlloc((uint64_t)a[0], at(a[1]), a[2] != 0)); }
+static int64_t do_gpufree(const int64_t *a) { mgpuMemFree(at(a[0]), at(a[1])); return 0; }
+static int64_t do_memcpy(const int64_t *a) { mgpuMemcpy(at(a[0]), at(a[1]), (size_t)a[2], at(a[3])); return 0; }
+static int64_t do_memset32(const int64_t *a) { mgpuMemset32(at(a[0]), (unsigned)a[1], (size_t)a[2], NULL); return 0; }
+static int64_t do_memset16(const int64_t *a) { mgpuMemset16(at(a[0]), (unsigned short)a[1], (size_t)a[2], NULL); return 0; }
+/* address, rows, columns, row stride */
+static int64_t do_register(const int64_t *a) {
+  int64_t d[] = { a[0], a[0], 0, a[1], a[2], a[3], 1 };
+  mgpuMemHostRegisterMemRef(2, d, 4);
+  return 0;
+}
+static int64_t do_unregister(const int64_t *a) {
+  int64_t d[] = { a[0], a[0], 0, a[1], a[2], a[3], 1 };
+  mgpuMemHostUnregisterMemRef(2, d, 4);
+  return 0;
+}
+static int64_t do_device(const int64_t *a) { mgpuSetDefaultDevice((int32_t)a[0]); return 0; }
+/* address, offset, rows, columns, row stride, box rows, box columns, swizzle, rank, type */
+static int64_t do_tma(const int64_t *a) {
+  int64_t d[] = { a[0], a[0], a[1], a[2], a[3], a[4], 1 }, box[] = { a[5], a[6] };
+  return words_of(mgpuTensorMapEncodeTiledMemref(a[8] ? a[8] : 2, d, (int)a[9], 0, (int)a[7], 2, 0, box));
+}
+static int64_t do_lowered(const int64_t *a) {
+  mgpuLaunchKernel(mgpuModuleGetFunction(registered_module, "lowered"), a[0], 1, 1, 32, 1, 1, 0, at(a[1]), NULL, NULL, 0);
+  return 0;
+}
+static int64_t do_loweredcluster(const int64_t *a) {
+  mgpuLaunchClusterKernel(mgpuModuleGetFunction(registered_module, "lowered"), a[0], 1, 1, a[1], 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+  return 0;
+}
+static int64_t do_print(const int64_t *a) { int64_t d[] = { a[0], a[0], 0, a[1], 1 }; printMemrefF32(1, d); return 0; }
+static int64_t do_say(const int64_t *a) { (void)a; printString("said\n"); return 0; }
+/* from, to, rows, columns, from's row stride, to's row stride */
+static int64_t do_copy(const int64_t *a) {
+  int64_t from[] = { a[0], a[0], 0, a[2], a[3], a[4], 1 }, to[] = { a[1], a[1], 0, a[2], a[3], a[5], 1 };
+  struct { int64_t rank; void *d; } f = { 2, from }, t = { 2, to };
+  memrefCopy(4, &f, &t);
+  return 0;
+}
+static int64_t do_poke(const int64_t *a) { *(int32_t *)at(a[0]) = (int32_t)a[1]; return 0; }
+static int64_t do_peek(const int64_t *a) { return *(int32_t *)at(a[0]); }
+static int64_t do_token(const int64_t *a) { (void)a; return words_of(mlirAsyncRuntimeCreateToken()); }
+static int64_t do_value(const int64_t *a) { return words_of(mlirAsyncRuntimeCreateValue(a[0])); }
+static int64_t do_emplace(const int64_t *a) { mlirAsyncRuntimeEmplaceToken(at(a[0])); return 0; }
+static int64_t do_tokenerror(const int64_t *a) { mlirAsyncRuntimeSetTokenError(at(a[0])); return 0; }
+static int64_t do_iserror(const int64_t *a) { return a[1] ? mlirAsyncRuntimeIsGroupError(at(a[0])) : mlirAsyncRuntimeIsTokenError(at(a[0])); }
+static int64_t do_drop(const int64_t *a) { mlirAsyncRuntimeDropRef(at(a[0]), 1); return 0; }
+static int64_t do_await(const int64_t *a) { mlirAsyncRuntimeAwaitToken(at(a[0])); return 0; }
+static int64_t do_group(const int64_t *a) { return words_of(mlirAsyncRuntimeCreateGroup(a[0])); }
+static int64_t do_join(const int64_t *a) { return mlirAsyncRuntimeAddTokenToGroup(at(a[0]), at(a[1])); }
+static int64_t do_awaitgroup(const int64_t *a) { mlirAsyncRuntimeAwaitAllInGroup(at(a[0])); return 0; }
+static void mark(void *where) { ++*(int32_t *)where; }
+static int64_t do_then(const int64_t *a) {                     /* "coroutine" that counts in host memory */
+  if (a[2]) mlirAsyncRuntimeAwaitAllInGroupAndExecute(at(a[0]), at(a[1]), mark);
+  else mlirAsyncRuntimeAwaitTokenAndExecute(at(a[0]), at(a[1]), mark);
+  return 0;
+}
+static int64_t do_failresult(const int64_t *a) { now->fail_result = (int)a[0]; return 0; }
+static int64_t do_oops(const int64_t *a) { aot_fail(AOT_E_INTERNAL, "oops %lld", (long long)a[0]); }
+
+static const struct { const char *name; int64_t (*run)(const int64_t *); } commands[] = {
+#define C(name) { #name, do_##name }
+  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
+  C(record), C(waitevent), C(eventsync), C(eventdestroy), C(gpualloc), C(gpufree), C(memcpy), C(memset32), C(memset16), C(register),
+  C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(say), C(copy), C(poke), C(peek), C(token), C(value), C(emplace),
+  C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(failresult), C(oops),
+#undef C
+};
+
+static int64_t perform(char *line) {
+  int64_t arguments[16] = { 0 };
+  char *rest = NULL, *name = strtok_r(line, " ", &rest);
+  int n = 0;
+  for (char *word; n < 16 && (word = strtok_r(NULL, " ", &rest)); n++)
+    arguments[n] = word[0] == '$' ? now->result[atoi(word + 1)] : strtoll(word, NULL, 0);
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    if (name && !strcmp(commands[i].name, name)) return commands[i].run(arguments);
+  aot_fail(AOT_E_INTERNAL, "test script: no command '%s'", name ? name : "");
+}
+
+static void scripted(void **slots) {
+  char script[4096];
+  snprintf(script, sizeof script, "%s", (const char *)slots[0]);
+  char *rest = NULL;
+  for (char *line = strtok_r(script, "|", &rest); line; line = strtok_r(NULL, "|", &rest)) {
+    int64_t value = perform(line);
+    now->result[now->n++ & 63] = value;
+  }
+}
+
+int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address) {
+  if (now->fail_result) {
+    snprintf(frame->message, sizeof frame->message, "no memory for result %d", (int)k);
+    return now->fail_result;
+  }
+  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, bytes, address);
+  if (!code) now->results[now->nresults++] = *address;
+  else snprintf(frame->message, sizeof frame->message, "%s", aot_last_error());
+  return code;
+}
+
+/* ------------------------------------------------------------------ what the tests call */
+
+static const aot_value array_argument = { .name = "x", .type = "memref<?xf32>", .kind = AOT_ARRAY, .rank = 1 };
+
+static int run_frame(aot_frame *frame, const char *script, run *state_of_run) {
+  run *outer = now;
+  now = state_of_run;
+  aot_push(frame);
+  int code = aot_run(frame, (void *[]){ (void *)script });
+  for (int i = 0; i < now->nresults; i++) aot_pool_free(now->results[i], frame->stream);
+  aot_pop(frame);
+  now = outer;
+  return code;
+}
+
+/* flags: AOT_* of the function, plus 1 << 16 for a function with an array argument. */
+int test_call(const char *script, unsigned flags, int device, void *stream, int64_t *values, char *message, size_t size) {
+  aot_function function = { .name = "f", .entry = scripted, .source = &source, .args = &array_argument, .nargs = flags >> 16 & 1,
+                            .flags = flags & 0xffff };
+  aot_frame frame;
+  run state_of_run = { .n = 0 };
+  void *restore;
+  memset(&frame, 0xAA, sizeof frame);                          /* nothing may depend on a cleared frame */
+  int code = aot_context_enter(device, &frame.context, &frame.context_id, &restore);
+  if (code) { snprintf(message, size, "%s", aot_last_error()); return code; }
+  frame.function = &function;
+  frame.stream = stream;
+  frame.device = device;
+  code = run_frame(&frame, script, &state_of_run);
+  snprintf(message, size, "%s", frame.message);
+  memcpy(values, state_of_run.result, sizeof state_of_run.result);
+  aot_context_leave(restore);
+  return code;
+}
+
+/* A kernel called from Python: no function, no aot_run. */
+int test_kernel(unsigned kernel, const int64_t *geometry, void *stream, char *message, size_t size) {
+  aot_frame frame;
+  void *restore;
+  memset(&frame, 0xAA, sizeof frame);
+  int code = aot_context_enter(0, &frame.context, &frame.context_id, &restore);
+  if (code) { snprintf(message, size, "%s", aot_last_error()); return code; }
+  frame.function = NULL;
+  frame.stream = stream;
+  frame.device = 0;
+  aot_push(&frame);
+  aot_geometry g;
+  memcpy(&g, geometry, sizeof g);
+  code = aot_launch(&frame, &source, kernel, &g, NULL, NULL);
+  snprintf(message, size, "%s", frame.message);
+  aot_pop(&frame);
+  aot_context_leave(restore);
+  return code;
+}
+
+int test_preload(int device, char *message, size_t size) {
+  void *context, *restore;
+  uint64_t id;
+  int code = aot_context_enter(device, &context, &id, &restore);
+  if (code) { snprintf(message, size, "%s", aot_last_error()); return code; }
+  code = aot_module_load(&source, id, message, size);
+  aot_context_leave(restore);
+  return code;
+}

@@ -1,0 +1,166 @@
+"""The process behind ``fakecuda.Core``: reads ``[function, arguments, named]`` lines, answers ``{"value": ...}`` lines.
+
+Its C stdout goes to a file, so that what the runtime prints can be looked at and does not mix with the answers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+MESSAGE_BYTES = 4096
+
+
+class Worker:
+    """Both libraries, loaded; each public method can be asked for."""
+
+    def __init__(self, core: str, fake: str) -> None:
+        self._core = ctypes.CDLL(core)
+        self._fake = ctypes.CDLL(fake)
+        self._fake.fake_log.restype = ctypes.c_char_p
+        self._core.aot_last_error.restype = ctypes.c_char_p
+        self._core.aot_error_name.restype = ctypes.c_char_p
+        self._fake.fake_context_new.restype = ctypes.c_void_p
+        for name in ("fake_count", "fake_live", "fake_live_events", "fake_live_streams", "fake_bad_frees"):
+            getattr(self._fake, name).restype = ctypes.c_long
+        self._stdout = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
+        os.dup2(self._stdout.fileno(), 1)
+
+    def call(self, script: str, flags: int, device: int, stream: int) -> dict[str, Any]:
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        values = (ctypes.c_int64 * 64)()
+        code = self._core.test_call(
+            script.encode(), flags, device, ctypes.c_void_p(stream), values, message, ctypes.c_size_t(MESSAGE_BYTES)
+        )
+        return {
+            "code": code,
+            "message": message.value.decode(),
+            "values": list(values)[: script.count("|") + 1],
+            "out": self._printed(),
+        }
+
+    def kernel(self, kernel: int, geometry: list[int], stream: int = 0) -> dict[str, Any]:
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        words = (ctypes.c_int64 * 10)(*geometry)
+        code = self._core.test_kernel(kernel, words, ctypes.c_void_p(stream), message, ctypes.c_size_t(MESSAGE_BYTES))
+        return {"code": code, "message": message.value.decode()}
+
+    def preload(self, device: int = 0) -> dict[str, Any]:
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        code = self._core.test_preload(device, message, ctypes.c_size_t(MESSAGE_BYTES))
+        return {"code": code, "message": message.value.decode()}
+
+    def _printed(self) -> str:
+        self._stdout.seek(0)
+        text = self._stdout.read().decode()
+        self._stdout.seek(0)
+        self._stdout.truncate()
+        return text
+
+    def log(self) -> list[str]:
+        lines = self._fake.fake_log().decode().splitlines()
+        self._fake.fake_clear_log()
+        return list(lines)
+
+    def fake(self, function: str, *arguments: Any) -> int:
+        words = [a.encode() if isinstance(a, str) else ctypes.c_void_p(a) if a > 2**31 else a for a in arguments]
+        return int(getattr(self._fake, f"fake_{function}")(*words) or 0)
+
+    def core(self, function: str, *arguments: Any) -> int:
+        return int(getattr(self._core, f"aot_{function}")(*arguments))
+
+    def error_name(self, code: int) -> str:
+        return str(self._core.aot_error_name(code).decode())
+
+    def last_error(self) -> str:
+        return str(self._core.aot_last_error().decode())
+
+    def current(self) -> int:
+        """The thread's current context, as the driver sees it."""
+        context = ctypes.c_void_p()
+        self._fake.cuCtxGetCurrent(ctypes.byref(context))
+        return context.value or 0
+
+    def use_context(self, context: int) -> int:
+        return int(self._fake.cuCtxSetCurrent(ctypes.c_void_p(context)))
+
+    def new_stream(self) -> int:
+        stream = ctypes.c_void_p()
+        code = self._fake.cuStreamCreate(ctypes.byref(stream), 1)
+        assert code == 0, code
+        return stream.value or 0
+
+    def threads(self, count: int, times: int, script: str, flags: int = 0) -> list[int]:
+        """How many calls failed, per thread."""
+        failures = [0] * count
+
+        def work(index: int) -> None:
+            for _ in range(times):
+                failures[index] += self.call(script, flags, 0, 0)["code"] != 0
+
+        running = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        return failures
+
+    def repeat(self, times: int, script: str, flags: int = 0) -> int:
+        """How many of the calls failed."""
+        return sum(self.call(script, flags, 0, 0)["code"] != 0 for _ in range(times))
+
+    def in_child(self, script: str) -> dict[str, Any]:
+        """The result of the call in a forked child, or how the child ended."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os.write(writing, json.dumps(self.call(script, 0, 0, 0)).encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            text = answer.read()
+        status = os.waitpid(child, 0)[1]
+        found: dict[str, Any] = json.loads(text) if text else {"died": status}
+        return found
+
+    def half(self, function: str, bits: list[int]) -> list[int]:
+        """A conversion of rt_half.c on bit patterns; a 16-bit value travels in the low bits of a float."""
+        wide = function.startswith("__truncdf")
+        convert = getattr(self._core, function)
+        convert.restype = ctypes.c_float
+        convert.argtypes = [ctypes.c_double if wide else ctypes.c_float]
+        given, number = (ctypes.c_uint64, ctypes.c_double) if wide else (ctypes.c_uint32, ctypes.c_float)
+        return [_bits(convert(_number(pattern, given, number))) for pattern in bits]
+
+
+def _number(pattern: int, word: Any, number: Any) -> float:
+    return float(number.from_buffer(word(pattern)).value)
+
+
+def _bits(value: float) -> int:
+    return int(ctypes.c_uint32.from_buffer(ctypes.c_float(value)).value)
+
+
+def serve(worker: Worker, lines: Any, write: Callable[[str], object]) -> None:
+    """Answers each line until the input ends."""
+    for line in lines:
+        function, arguments, named = json.loads(line)
+        try:
+            answer = {"value": getattr(worker, function)(*arguments, **named)}
+        except Exception:  # the parent shows it
+            answer = {"error": traceback.format_exc()}
+        write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    with os.fdopen(os.dup(1), "w", buffering=1) as answers:
+        serve(Worker(*sys.argv[1:3]), sys.stdin, answers.write)
