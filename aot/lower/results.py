@@ -4,8 +4,10 @@ In: functions on memrefs and the signatures read from their source. Out: functio
 a result that is an argument is left out, every other array is in memory asked from the caller's side
 (``@aot_rt_result``), and destinations hold the results that belong into them.
 
+>>> aim(module, functions)         # on tensors                                     # doctest: +SKIP
 >>> settle(module, functions)      # before deallocation: each returned array is an allocation of its own
->>> hand_over(module, functions)   # after it: those allocations become @aot_rt_result
+>>> renew(module, functions)       # after it: that is so again
+>>> hand_over(module, functions)   # at the end: those allocations become @aot_rt_result
 
 Functions that write results into buffers of their caller are no alternative: a size that depends on a branch, a
 loop or device data is not known to the caller.
@@ -58,15 +60,35 @@ def settle(module: ir.Module, functions: Sequence[Function]) -> None:
         _drop(op, [number for number, result in enumerate(function.results) if result.argument is not None])
 
 
-def hand_over(module: ir.Module, functions: Sequence[Function]) -> None:
-    """Put returned arrays into memory of the caller's kind."""
+def renew(module: ir.Module, functions: Sequence[Function]) -> None:
+    """After deallocation: copy what is returned where that pass has put something between allocation and return."""
     for op, function in _pairs(module, functions):
-        kept = [number for number, result in enumerate(function.results) if result.argument is None]
-        arrays = [place for place, number in enumerate(kept) if isinstance(function.results[number].type, ArrayType)]
         for each in _returns(op):
-            for place in arrays:
-                _hand_over(each, place, kept[place])
-        _drop(op, arrays)
+            for place, _ in _arrays(function):
+                if not _is_allocation(_root(each.operands[place])):
+                    each.operands[place] = _copied(each, each.operands[place])
+
+
+def hand_over(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Put returned arrays into memory of the caller's kind, and return numbers only."""
+    for op, function in _pairs(module, functions):
+        for each in _returns(op):
+            for place, number in _arrays(function):
+                value = _root(each.operands[place])
+                made_by = mlir.owner(value)
+                with ir.InsertionPoint(made_by), made_by.location:
+                    memory = rtcalls.result(number, ir.MemRefType(value.type), list(made_by.operands))
+                value.replace_all_uses_with(memory)
+                made_by.erase()
+        _drop(op, [place for place, _ in _arrays(function)])
+
+
+def _arrays(function: Function) -> list[tuple[int, int]]:
+    """Of each new array: its place among the values that are returned, and its number in the signature."""
+    kept = [number for number, result in enumerate(function.results) if result.argument is None]
+    return [
+        (place, number) for place, number in enumerate(kept) if isinstance(function.results[number].type, ArrayType)
+    ]
 
 
 def _pairs(module: ir.Module, functions: Sequence[Function]) -> list[tuple[ir.Operation, Function]]:
@@ -111,12 +133,17 @@ def _without_hazards(op: ir.Operation, writes: list[tuple[ir.Value, ir.Value]]) 
 
 def _is_own(value: ir.Value, function: ir.Operation) -> bool:
     """Whether the value is a whole row-major allocation of the function itself, made once per call."""
-    made_by = mlir.owner(_root(value))
-    if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":
+    root = _root(value)
+    if not _is_allocation(root):
         return False
-    kind = ir.MemRefType(made_by.results[0].type)
+    kind = ir.MemRefType(root.type)
     plain = ir.MemRefType.get(kind.shape, kind.element_type)
-    return kind == plain and made_by.parent.operation == function
+    return bool(kind == plain and mlir.owner(root).parent.operation == function)
+
+
+def _is_allocation(value: ir.Value) -> bool:
+    made_by = mlir.owner(value)
+    return isinstance(made_by, ir.Operation) and made_by.name == "memref.alloc"
 
 
 def _root(value: ir.Value) -> ir.Value:
@@ -139,22 +166,6 @@ def _sizes(value: ir.Value) -> list[ir.Value]:
     kind = ir.MemRefType(value.type)
     axes = [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
     return [memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result for axis in axes]
-
-
-def _hand_over(op: ir.Operation, place: int, number: int) -> None:
-    value = _root(op.operands[place])
-    made_by = mlir.owner(value)
-    kind = ir.MemRefType(value.type)
-    if isinstance(made_by, ir.Operation) and made_by.name == "memref.alloc":
-        with ir.InsertionPoint(made_by), made_by.location:
-            memory = rtcalls.result(number, kind, list(made_by.operands))
-        value.replace_all_uses_with(memory)
-        made_by.erase()
-        return
-    # Deallocation put something in between; the runtime frees the buffer when the call ends.
-    plain = ir.MemRefType.get(kind.shape, kind.element_type)
-    with ir.InsertionPoint(op), op.location:
-        memref.CopyOp(value, rtcalls.result(number, plain, _sizes(value)))
 
 
 def _drop(function: ir.Operation, numbers: Sequence[int]) -> None:

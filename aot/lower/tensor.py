@@ -74,6 +74,8 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("memory", module)
     launches.emit(module)
     dump("launches", module)
+    # As allocations until here: passes know that fresh memory overlaps nothing.
+    results.hand_over(module, functions)
     buffers.to_device(module)
     messages = asserts.rewrite(module)
     reads = _finish(module)
@@ -94,12 +96,12 @@ def _to_linalg(module: ir.Module, options: Options) -> None:
 
 
 def _settle_memory(module: ir.Module, functions: Sequence[Function]) -> tuple[ir.Module, str]:
-    """Order matters: constants and results are settled before deallocation, and handed over after it."""
+    """Order matters: constants and results are settled before deallocation."""
     constants.escape(module)
     results.settle(module, functions)
     buffers.expand_reallocs(module)
     module, note = bufferize.release(module)
-    results.hand_over(module, functions)
+    results.renew(module, functions)
     buffers.copies_to_linalg(module)
     return module, note
 
