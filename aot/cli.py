@@ -54,12 +54,12 @@ def build(
     sources: tuple[str, ...], verbose: bool, quiet: bool, as_json: bool, cuda: str | None, **options: Any
 ) -> None:
     """Build a wheel from *.mlir and *.mlirbc files, or folders of them."""
-    from aot import pipeline
-
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     if options["toolkit"] and cuda:
         raise click.UsageError("--toolkit and --cuda exclude each other")
+    from aot import pipeline
+
     request = pipeline.BuildRequest(sources, cuda=int(cuda) if cuda else None, **options)
     reporter = report.reporter(quiet=quiet, verbose=verbose)
     try:
@@ -82,10 +82,10 @@ def build(
 @click.option("--arch", metavar="ARCH", help="Which image --sass reads. Default: the first that holds the kernel.")
 def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch: str | None) -> None:
     """Show what is inside a built package: functions, kernels, registers, sizes, architectures."""
-    from aot import inspection
-
     if sum(map(bool, (as_json, ptx, sass))) > 1:
         raise click.UsageError("--json, --ptx and --sass exclude each other")
+    from aot import inspection
+
     if ptx:
         report.result(inspection.ptx_text(package, ptx))
     elif sass:

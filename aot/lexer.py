@@ -78,16 +78,6 @@ def argument_names(text: str) -> dict[str, FunctionText]:
     return {name: entry for name, entry in found.items() if name not in twice}
 
 
-def header_comment(text: str) -> str:
-    """The comment that the text begins with, up to the first line without one."""
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("//"):
-            break
-        lines.append(line)
-    return _clean(lines)
-
-
 def _split(text: str) -> tuple[list[Token], dict[int, str]]:
     """Tokens without blanks and comments; comments that have a line to themselves, by line."""
     tokens: list[Token] = []

@@ -1,152 +1,176 @@
-"""One source, from its file to all that it puts into a package: parse, lower, translate, merge, compile.
+"""One source from its bytes to its CompiledSource: the part of the pipeline that runs in a worker.
 
-In: a CompileJob. Out: a CompiledSource. Runs in a worker process of its own; ``mark`` is told each step, so
-that a crash can be placed.
+In: a CompileJob. Out: signatures, kernels, one fatbin, host code per machine. With ``--dump`` the IR
+after each stage is kept as numbered files.
 
->>> compile_source(job, process.stage_marker()).fatbin.images     # doctest: +SKIP
-(Image(requested='sm_80', target='sm_80', kind='cubin', bytes=5800, ptx_version='7.0'),)
+>>> compile_source(job, lambda stage: None).fatbin.images[0].target   # doctest: +SKIP
+'sm_80'
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
-from aot import arch, binary, fatbin, fileset, host, lexer, mlir, toolchain
-from aot.arch import PTX, Target
-from aot.errors import SourceError
+from aot import arch, binary, fatbin, fileset, host, lexer, lower, mlir, naming, selection, sources, toolchain
+from aot.arch import PTX, Target, Version
+from aot.binary import BuiltImage
+from aot.errors import ArchUnfit, LoweringError, SourceError
 from aot.job import CompileJob
 from aot.lexer import FunctionText
-from aot.lower import LoweredSource, Options, Request, device, lower
+from aot.lower import LoweredSource, Options, Request, device
 from aot.model import CompiledSource, FatBinary, Function, HostObject, Kernel
+from aot.selection import Selection
 from aot.toolchain import Toolchain
 
-BYTECODE = b"ML\xefR"
 
-Named = TypeVar("Named", Function, Kernel)
+@dataclass
+class Dump:
+    """Writes the IR of each stage to a folder, numbered in order; without a folder it does nothing."""
+
+    folder: str | None
+    count: int = field(default=0, init=False)
+
+    def __call__(self, stage: str, module: mlir.Module) -> None:
+        if self.folder is not None:
+            self.keep(f"{stage}.mlir", f"{module}\n".encode())
+
+    def keep(self, name: str, data: bytes) -> None:
+        """One more file."""
+        if self.folder is not None:
+            fileset.write_file(Path(self.folder) / f"{self.count:02}-{name}", data)
+            self.count += 1
 
 
 def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSource:
-    """Compile a job's source for all its targets."""
-    data = fileset.read_file(Path(job.file))
-    if hashlib.sha256(data).hexdigest() != job.sha256:
-        raise SourceError(f"{job.path} changed while the build was running", hint="build again")
-    said = {} if data.startswith(BYTECODE) else lexer.argument_names(data.decode("utf-8"))
-    tools = toolchain.find(toolkit=job.toolkit, cuda=job.cuda)
+    """Compiles one source; ``mark`` is told each step before it begins."""
+    tools = toolchain.find(job.toolkit, job.cuda)
+    source = sources.read(Path(job.file))
+    if hashlib.sha256(source.data).hexdigest() != job.sha256:
+        raise SourceError(f"{job.path}: the file changed while it was being built", hint="build again")
+    texts = {} if source.data.startswith(sources.BYTECODE_MAGIC) else lexer.argument_names(source.data.decode())
+    dump = Dump(job.dump)
     with mlir.context(mark) as ctx:
-        dump = _dumper(job.dump)
-        module = mlir.parse(data, job.path, ctx)
-        lowered = lower(module, _request(job, said), dump)
-        picked, notes = _targets(job, lowered)
-        made, more = _fatbin(job, lowered, picked, tools, dump)
-        mark("compiling host code")
-        return CompiledSource(
-            name=job.name,
-            path=job.path,
-            sha256=job.sha256,
-            functions=tuple(_with_comment(each, said) for each in lowered.functions),
-            kernels=tuple(_with_comment(each, said) for each in lowered.kernels),
-            fatbin=made,
-            host=_host(job, lowered, tools),
-            messages=lowered.messages,
-            skipped=job.skipped,
-            notes=(*lowered.notes, *notes, *more),
-            passthrough=tuple(sorted({each.binary for each in lowered.ready})),
-        )
+        module = mlir.parse(source.data, job.path, ctx)
+        lowered = lower.lower(module, _request(job, texts), dump)
+        functions, kernels = _described(lowered.functions, lowered.kernels, texts)
+        names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
+        naming.check_functions(job.name, job.path, names)
+        selected = _narrow(job, lowered)
+        blob, notes = _device(job, lowered, selected, tools, dump)
+        if blob is not None and job.dump is not None:
+            binary.embed(lowered.host, blob)
+            dump("binary", lowered.host)
+    return CompiledSource(
+        name=job.name,
+        path=job.path,
+        sha256=job.sha256,
+        functions=functions,
+        kernels=kernels,
+        fatbin=blob,
+        host=_host(job, lowered.host_ir, tools, dump, mark),
+        messages=lowered.messages,
+        skipped=selected.skipped,
+        notes=(*lowered.notes, *notes),
+        passthrough=tuple(sorted({each.binary for each in lowered.ready})),
+    )
 
 
-def _request(job: CompileJob, said: Mapping[str, FunctionText]) -> Request:
-    names = {function: text.names for function, text in said.items()}
+def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
+    names = {function: naming.argument_names(text.names) for function, text in texts.items()}
     return Request(job.name, names, Options(wide_accumulation=job.accumulate == "f32"), job.passes)
 
 
-def _dumper(folder: str | None) -> mlir.Dumper:
-    """Keeps the IR of each stage as ``<number>-<stage>.mlir``."""
-    if folder is None:
-        return mlir.no_dump
-    count = 0
-
-    def dump(stage: str, module: mlir.Module) -> None:
-        nonlocal count
-        count += 1
-        fileset.write_file(Path(folder) / f"{count:02}-{stage}.mlir", str(module).encode())
-
-    return dump
-
-
-def _targets(job: CompileJob, lowered: LoweredSource) -> tuple[tuple[tuple[str, Target], ...], tuple[str, ...]]:
-    """(requested, image) to build. Targets that the source's own gpu.modules name replace the request."""
-    asked = tuple((requested, arch.target(image)) for requested, image in job.images)
-    if not lowered.own_chips:
-        return asked, ()
-    own = tuple((chip, arch.target(chip)) for chip in lowered.own_chips)
-    ptx = tuple(pick for pick in asked if pick[1].kind == PTX and pick[1].chip in lowered.own_chips)
-    missed = [requested for requested, image in asked if image.chip not in lowered.own_chips]
-    note = f"its gpu.modules carry targets of their own and are built for {', '.join(lowered.own_chips)}"
-    return (*own, *ptx), (f"{note}, not for {', '.join(missed)}" if missed else note,)
+def _described(
+    functions: Sequence[Function], kernels: Sequence[Kernel], texts: Mapping[str, FunctionText]
+) -> tuple[tuple[Function, ...], tuple[Kernel, ...]]:
+    """The functions with the comments that stand above them."""
+    nothing = FunctionText((), "")
+    return (
+        tuple(replace(each, doc=each.doc or texts.get(each.name, nothing).comment) for each in functions),
+        tuple(
+            replace(each, doc=each.doc or texts.get(f"{each.module}::{each.name}", nothing).comment) for each in kernels
+        ),
+    )
 
 
-def _fatbin(
-    job: CompileJob,
-    lowered: LoweredSource,
-    picked: Sequence[tuple[str, Target]],
-    tools: Toolchain,
-    dump: mlir.Dumper,
+def _narrow(job: CompileJob, lowered: LoweredSource) -> Selection:
+    """The images to build. Targets in the source itself narrow them as ``archs`` in ``aot.toml`` does."""
+    picks = tuple(selection.Pick(arch.target(asked), arch.target(image)) for asked, image in job.images)
+    if not lowered.own_chips or lowered.device is None:
+        return Selection(picks, job.skipped)
+    own = [arch.target(chip) for chip in lowered.own_chips]
+    cubins = [pick.image for pick in picks if pick.image.kind != PTX]
+    found = selection.select(cubins, own, automatic_ptx=any(pick.image.kind == PTX for pick in picks))
+    if not found.picks:
+        raise ArchUnfit(
+            f"{job.path}: its own targets ({', '.join(lowered.own_chips)}) match none of those to build: "
+            f"{', '.join(image for _, image in job.images)}",
+            hint="ask for them with --archs, or leave the targets out of the source",
+        )
+    asked_for = {pick.image: pick.requested for pick in picks}
+    kept = tuple(selection.Pick(asked_for.get(pick.requested, pick.requested), pick.image) for pick in found.picks)
+    return Selection(kept, (*job.skipped, *found.skipped))
+
+
+def _device(
+    job: CompileJob, lowered: LoweredSource, selected: Selection, tools: Toolchain, dump: Dump
 ) -> tuple[FatBinary | None, tuple[str, ...]]:
-    """All images in one fatbin, and what ptxas had to say; None when nothing is launched."""
-    mode = fatbin.compression(job.compress, tools)
+    """The source's one fatbin, and what ptxas remarked."""
     if lowered.ready:
-        given = [fatbin.Given(each.kind, each.data, _chip(each.target)) for each in lowered.ready]
-        return fatbin.adopt(job.name, given, mode), ()
+        return _ready(job, lowered), ()
     if lowered.device is None:
         return None, ()
-    toolchain.check(tools, [image for _, image in picked])
-    built = tuple(
-        _image(lowered.device, requested, image, number, tools, dump)
-        for number, (requested, image) in enumerate(picked)
-    )
-    merged = binary.merge(job.name, built, mode)
-    binary.embed(lowered.host, merged)
-    dump("binary", lowered.host)
-    if job.dump:
-        _keep_ptx(Path(job.dump), built)
-    return merged, tuple(note for each in built for note in each.notes)
+    built = [
+        _image(lowered.device, pick.image, pick.requested, number, tools, dump)
+        for number, pick in enumerate(selected.picks)
+    ]
+    blob = binary.merge(job.name, built, job.compress)
+    dump.keep("images.fatbin", blob.data)
+    return blob, tuple(note for each in built for note in each.notes)
 
 
 def _image(
-    module: mlir.Module, requested: str, image: Target, number: int, tools: Toolchain, dump: mlir.Dumper
-) -> binary.BuiltImage:
-    if image.kind == PTX:
-        return binary.ptx(
-            lambda version: device.lower(module, device.DeviceJob(image, version, number)), image, requested, tools
+    isolated: mlir.Module, target: Target, requested: Target, number: int, tools: Toolchain, dump: Dump
+) -> BuiltImage:
+    """One target's image; a source's kernels are lowered anew for each."""
+
+    def lowered(version: Version) -> mlir.Module:
+        return device.lower(isolated, device.DeviceJob(target, version, number), dump)
+
+    if target.kind == PTX:
+        built = binary.ptx(lowered, target, requested.name, tools)
+    else:
+        version = arch.cubin_ptx(target)
+        assert version is not None, f"{target.name} was checked against the toolchain"
+        built = binary.cubin(lowered(version), target, requested.name, tools)
+    dump.keep(f"{target.name}.ptx", built.ptx.encode())
+    return built
+
+
+def _ready(job: CompileJob, lowered: LoweredSource) -> FatBinary:
+    """Ready binaries of the source, as they are."""
+    if lowered.device is not None:
+        raise LoweringError(
+            f"{job.path}: holds ready gpu.binary ops and kernels that are still to be compiled",
+            hint="put them into sources of their own: a source has one binary",
         )
-    version = arch.cubin_ptx(image)
-    assert version is not None, f"{image.name} passed toolchain.check without a PTX version"
-    return binary.cubin(
-        device.lower(module, device.DeviceJob(image, version, number), dump), image, requested, tools
-    )
+    given = [fatbin.Given(each.kind, each.data, each.target) for each in lowered.ready]
+    return fatbin.adopt(job.name, given, job.compress)
 
 
-def _keep_ptx(folder: Path, built: Sequence[binary.BuiltImage]) -> None:
-    for each in built:
-        fileset.write_file(folder / f"{each.image.target}.ptx", each.ptx.encode())
-
-
-def _chip(target: str) -> str:
-    """Chip of an ``#nvvm.target``, which the bindings know as text only."""
-    return target.split('chip = "', 1)[1].split('"', 1)[0] if 'chip = "' in target else ""
-
-
-def _host(job: CompileJob, lowered: LoweredSource, tools: Toolchain) -> tuple[HostObject, ...]:
-    if not lowered.host_ir:
+def _host(
+    job: CompileJob, llvm_ir: str, tools: Toolchain, dump: Dump, mark: Callable[[str], None]
+) -> tuple[HostObject, ...]:
+    """Host code for every machine; nothing for a source of kernels alone."""
+    if not llvm_ir:
         return ()
-    return tuple(host.assemble(lowered.host_ir, triple, job.path, tools) for triple in job.triples)
-
-
-def _with_comment(each: Named, said: Mapping[str, FunctionText]) -> Named:
-    """Comments of the source become docstrings."""
-    text = said.get(each.name)
-    return dataclasses.replace(each, doc=text.comment) if text and text.comment else each
+    dump.keep("host.ll", llvm_ir.encode())
+    found = []
+    for triple in job.triples:
+        mark(f"host code for {triple}")
+        found.append(host.assemble(llvm_ir, triple, job.path, tools))
+        dump.keep(f"host-{triple}.s", found[-1].assembly)
+    return tuple(found)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import archlist, config, driver, fileset, naming, selection, sources, toolchain
+from aot import archlist, config, driver, fatbin, fileset, naming, selection, sources, toolchain
 from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
 from aot.errors import ArchUnfit, ConfigError, UsageError
@@ -88,6 +88,7 @@ class Plan:
     cuda: int | None
     triples: tuple[str, ...]
     compress: str
+    """``none``, ``fast`` or ``size``: what ``auto`` means here is settled."""
     jobs: int
     sdist: bool
     out: Path
@@ -123,7 +124,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         toolkit=toolkit,
         cuda=cuda,
         triples=_triples(settings, host=requested.host),
-        compress=request.compress or settings.build.compress or "none",
+        compress=fatbin.compression(request.compress or settings.build.compress or "none", tools),
         jobs=request.jobs or _jobs(env),
         sdist=request.sdist,
         out=out,

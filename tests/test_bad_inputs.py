@@ -53,7 +53,7 @@ FAULTS = (
     Fault("syntax_error", 1, r"(?s)broken\.mlir:2:\d+: error: .*%y = arith\.addf %x, : tensor<4xf32>\n +\^"),
     Fault("unknown_dialect", 1, r"foreign\.mlir:2:\d+: error: .*stablehlo"),
     Fault("unknown_op", 1, r"typo\.mlir:2:\d+: error: .*arith\.addfloat"),
-    Fault("verifier_error", 1, r"mismatch\.mlir:2:\d+: error: .*arith\.addf.* requires all operands"),
+    Fault("verifier_error", 1, r"mismatch\.mlir:2:\d+: error: .*requires the same type for all operands"),
     Fault("undefined_value", 1, r"undefined\.mlir:2:\d+: error: .*undeclared SSA value"),
     Fault("broken_bytecode", 1, r"broken\.mlirbc: not valid MLIR"),
     Fault("two_broken_sources", 1, r"(?s)2 sources failed.*first\.mlir:1.*second\.mlir:2"),
@@ -72,7 +72,7 @@ FAULTS = (
     Fault("unranked_argument", 1, r"unranked\.mlir:1(:\d+)?: error: .*memref<\*xf32>"),
     Fault("sparse_tensor", 1, r"sparse\.mlir:\d+(:\d+)?: error: .*sparse"),
     Fault("host_and_device_memory_mixed", 1, r"mixed\.mlir:4(:\d+)?: error: (?s:.*)gpu\.memcpy"),
-    Fault("host_memory_returned", 1, r"returned\.mlir:\d+(:\d+)?: error: .*host memory"),
+    Fault("host_memory_returned", 1, r"returned\.mlir:8(:\d+)?: error: .*memory of the host"),
     Fault("launch_attributes_do_not_fit", 1, r"attributes\.mlir:2(:\d+)?: error: .*aot\.grid"),
     # Architectures
     fine("arch_misspelled", 2, r"unknown architecture 'sm_9'; did you mean 'sm_90'\?", "--archs sm_80,sm_9"),

@@ -20,7 +20,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 STAGES = {
     "sources": ("aot.sources",),
     "lower": ("aot.lower",),
-    "binary": ("aot.binary", "aot.fatbin", "aot.ptxas", "aot.cubin"),
+    "binary": ("aot.binary", "aot.ptxas"),
     "host": ("aot.host",),
     "metadata": ("aot.metadata",),
     "package": ("aot.package",),
