@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aot
-from aot import ccompiler, compiling, fileset, mlir, naming, package, plan, resources, toolchain, wheel
+from aot import ccompiler, compiling, fileset, metadata, mlir, naming, package, plan, resources, toolchain, wheel
 from aot.job import CompileJob
 from aot.model import CompiledSource, PackageSpec, ToolVersions
 from aot.plan import BuildRequest, Plan, PlannedSource
@@ -78,7 +78,7 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
             tell.note(f"{each.path}: {note}")
     tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
     tree = planned.work / "tree"
-    fileset.write_tree(package.generate(_spec(planned, compiled), compiled), tree)
+    fileset.write_tree(_package(planned, compiled), tree)
     made = wheel.build(tree, planned.work / "wheel", sdist=planned.sdist)
     published = fileset.publish(made.wheel, planned.out)
     sdist = fileset.publish(made.sdist, planned.out) if made.sdist else None
@@ -110,6 +110,12 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         dump=str(planned.dump / file.name) if planned.dump else None,
         tool=tool,
     )
+
+
+def _package(planned: Plan, compiled: Sequence[CompiledSource]) -> fileset.FileSet:
+    spec = _spec(planned, compiled)
+    templates = package.read_templates(resources.templates())
+    return package.render(spec, compiled, metadata.manifest(spec, compiled), templates)
 
 
 def _tool_id(planned: Plan) -> str:

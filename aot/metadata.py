@@ -1,0 +1,135 @@
+"""The manifest: what a package holds, as one JSON document (``aot.json``, ``__aot__``, ``aot inspect --json``).
+
+In: PackageSpec and CompiledSources. Out: plain dicts and lists, the same for the same input. ``schema`` grows when a
+field changes its meaning or goes; new fields come without notice.
+
+>>> manifest(spec, sources)["modules"][0]["images"]                           # doctest: +SKIP
+[{'requested': 'sm_90', 'target': 'sm_90', 'kind': 'cubin', 'bytes': 5336, 'ptx_version': ''}]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from aot import dtype
+from aot.model import Argument, ArrayType, CompiledSource, Function, Kernel, PackageSpec, Result, ValueType
+
+SCHEMA = 1
+_MACHINES = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "aarch64"}
+_INFIX = {4: "{} + {}", 5: "{} * {}", 6: "floordiv({}, {})", 7: "ceildiv({}, {})", 8: "mod({}, {})"}
+"""AOT_EXPR_ADD to AOT_EXPR_MOD of the runtime."""
+_LEAVES = {1: "{}", 2: "d{}", 3: "s{}"}
+"""AOT_EXPR_CONST, _DIM, _SYM."""
+
+
+def manifest(spec: PackageSpec, sources: Sequence[CompiledSource]) -> dict[str, Any]:
+    """The document of DESIGN: package, toolchain, and one entry per source."""
+    return {
+        "schema": SCHEMA,
+        "package": spec.name,
+        "distribution": spec.distribution,
+        "version": spec.version,
+        "toolchain": asdict(spec.versions),
+        "modules": [_module(source) for source in sorted(sources, key=lambda source: source.name)],
+    }
+
+
+def _module(source: CompiledSource) -> dict[str, Any]:
+    blob = source.fatbin
+    return {
+        "name": source.name,
+        "source_sha256": source.sha256,
+        "blob_bytes": len(blob.data) if blob else 0,
+        "blob_sha256": hashlib.sha256(blob.data).hexdigest() if blob else None,
+        "images": [asdict(image) for image in blob.images] if blob else [],
+        "host": sorted(_MACHINES.get(code.triple, code.triple) for code in source.host),
+        "functions": [_function(function) for function in source.functions],
+        "kernels": [_kernel(source, kernel) for kernel in source.kernels],
+        "skipped": list(source.skipped),
+        "notes": list(source.notes),
+        "passthrough": list(source.passthrough),
+    }
+
+
+def _function(function: Function) -> dict[str, Any]:
+    return {
+        "name": function.name,
+        "level": function.level,
+        "args": [_argument(argument) for argument in function.args],
+        "results": [_result(result) for result in function.results],
+        "flags": list(function.flags),
+        "doc": function.doc,
+    }
+
+
+def _argument(argument: Argument) -> dict[str, Any]:
+    return {"name": argument.name, **_value(argument.type), "role": argument.role, "type": argument.type.text()}
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {**_value(result.type), "argument": result.argument, "type": result.type.text()}
+
+
+def _value(kind: ValueType) -> dict[str, Any]:
+    if not isinstance(kind, ArrayType):
+        return {"kind": "scalar", "dtype": kind.dtype}
+    layout = None if kind.strides is None else {"strides": list(kind.strides), "offset": kind.offset}
+    return {"kind": kind.kind, "dtype": kind.dtype, "shape": list(kind.shape), "layout": layout}
+
+
+def _kernel(source: CompiledSource, kernel: Kernel) -> dict[str, Any]:
+    usage = source.fatbin.usage if source.fatbin else ()
+    return {
+        "name": kernel.name,
+        "module": kernel.module,
+        "symbol": kernel.symbol,
+        "callable": kernel.callable,
+        "params": [_parameter(parameter, kernel) for parameter in kernel.params],
+        "grid": _programs(kernel.grid),
+        "block": _programs(kernel.block) or (list(kernel.max_block) if kernel.max_block else None),
+        "required_block": list(kernel.max_block) if kernel.max_block else None,
+        "shared": expression(kernel.shared) if kernel.shared is not None else None,
+        "cluster": list(kernel.cluster) if kernel.cluster else None,
+        "schedule": kernel.schedule,
+        "targets": list(kernel.targets),
+        "usage": {target: asdict(taken) for symbol, target, taken in usage if symbol == kernel.symbol},
+        "doc": kernel.doc,
+    }
+
+
+def _parameter(parameter: Argument, kernel: Kernel) -> dict[str, Any]:
+    """``bytes``: of the parameter as the driver passes it; an array is its descriptor unless it is a bare pointer."""
+    kind = parameter.type
+    if not isinstance(kind, ArrayType):
+        size = dtype.of(kind.dtype).storage
+    else:
+        size = 8 if kernel.bare else 8 * (3 + 2 * len(kind.shape))
+    return {**_argument(parameter), "bytes": size}
+
+
+def _programs(programs: tuple[tuple[int, ...], ...] | None) -> list[int | str] | None:
+    return None if programs is None else [expression(program) for program in programs]
+
+
+def expression(program: Sequence[int]) -> int | str:
+    """A postfix program as people write it: ``ceildiv(d0, 256)``; a plain number stays a number."""
+    stack: list[str] = []
+    words = iter(program)
+    for word in words:
+        if word == 0:
+            break
+        if word in _LEAVES:
+            stack.append(_LEAVES[word].format(next(words)))
+            continue
+        right, left = stack.pop(), stack.pop()
+        stack.append(_INFIX[word].format(_grouped(left, word), _grouped(right, word)))
+    text = stack.pop()
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _grouped(text: str, operation: int) -> str:
+    """Sums inside a product need parentheses; everything else is a call or a leaf."""
+    return f"({text})" if operation == 5 and " + " in text and not text.endswith(")") else text

@@ -1,0 +1,176 @@
+"""The generated package as a value: path -> bytes. Nothing is written here.
+
+In: PackageSpec, CompiledSources, the manifest, and the files of ``templates/``. Out: the tree that ``pip install`` takes.
+Templates loop and print; what they print is computed here and in ``tables`` and ``signatures``.
+
+>>> files = render(spec, sources, manifest, read_templates())                 # doctest: +SKIP
+>>> sorted(files)[:3]                                                         # doctest: +SKIP
+['CMakeLists.txt', 'README.md', 'blobs/softmax.fatbin']
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from aot.errors import PackageError
+from aot.fileset import FileSet
+from aot.model import CompiledSource, PackageSpec
+from aot.signatures import Stub, stubs
+from aot.tables import SourceRow, source_row
+
+_ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
+_OWN_NAMES = ("CudaError", "DeviceArray", "check", "preload")
+_STATIC = {"exports.map": "csrc/exports.map", "_check.py": "src/{name}/_check.py"}
+_RENDERED = {
+    "pyproject.toml.in": "pyproject.toml",
+    "CMakeLists.txt.in": "CMakeLists.txt",
+    "README.md.in": "README.md",
+    "tables.c.in": "csrc/tables.c",
+    "blobs.S.in": "csrc/blobs.S",
+    "__init__.py.in": "src/{name}/__init__.py",
+    "__init__.pyi.in": "src/{name}/__init__.pyi",
+}
+
+
+class _Source:
+    """One source as templates see it: its rows, and its stubs."""
+
+    def __init__(self, source: CompiledSource) -> None:
+        self.row: SourceRow = source_row(source)
+        self.stubs: tuple[Stub, ...] = stubs(source)
+        self.name = source.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.row, name)
+
+
+def read_templates(folder: Path) -> dict[str, bytes]:
+    """All files of ``templates/`` by their path in it, such as ``runtime/aot.h``."""
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def extension_name(name: str) -> str:
+    """Name of the extension module in the package of this import name."""
+    return f"_{name}"
+
+
+def render(
+    spec: PackageSpec, sources: Sequence[CompiledSource], manifest: Mapping[str, Any], templates: FileSet
+) -> dict[str, bytes]:
+    """Every file of the package's tree."""
+    ordered = sorted(sources, key=lambda source: source.name)
+    _check(spec, ordered)
+    runtime = {Path(path).name: data for path, data in templates.items() if path.startswith("runtime/")}
+    environment = _environment(templates)
+    context = _context(spec, ordered, runtime)
+    files = {f"csrc/runtime/{name}": data for name, data in runtime.items()}
+    for name, path in _STATIC.items():
+        files[path.format(name=spec.name)] = templates[f"package/{name}"]
+    for name, path in _RENDERED.items():
+        files[path.format(name=spec.name)] = environment.get_template(name).render(context).encode("utf-8")
+    for source in context["sources"]:
+        stub = environment.get_template("namespace.pyi.in").render(context, source=source)
+        files[f"src/{spec.name}/{source.name}.pyi"] = stub.encode("utf-8")
+    files[f"src/{spec.name}/py.typed"] = b""
+    text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False)
+    files[f"src/{spec.name}/aot.json"] = (text + "\n").encode("utf-8")
+    return {**files, **_binaries(ordered)}
+
+
+def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iterable[str]) -> dict[str, Any]:
+    c_files = ["csrc/tables.c", *(f"csrc/runtime/{name}" for name in sorted(runtime) if name.endswith(".c"))]
+    names = [source.name for source in sources]
+    return {
+        "spec": spec,
+        "generator": spec.versions.aot,
+        "description": spec.description or f"GPU functions: {', '.join(names)}.",
+        "toolchain": f"ptxas {spec.versions.ptxas}, MLIR {spec.versions.mlir}",
+        "extension": extension_name(spec.name),
+        "sources": [_Source(source) for source in sources],
+        "public": sorted({*_OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
+        "c_files": c_files,
+        "triples": _triples(sources),
+        "host_sources": [source.name for source in sources if source.host],
+        "blob_sources": [source.name for source in sources if source.fatbin],
+    }
+
+
+def _binaries(sources: Sequence[CompiledSource]) -> dict[str, bytes]:
+    blobs = {f"blobs/{source.name}.fatbin": source.fatbin.data for source in sources if source.fatbin}
+    host = {f"host/{source.name}-{code.triple}.s": code.assembly for source in sources for code in source.host}
+    return blobs | host
+
+
+def _triples(sources: Sequence[CompiledSource]) -> list[str]:
+    """Machines that every source with host code was compiled for."""
+    sets = [{code.triple for code in source.host} for source in sources if source.host]
+    return sorted(set.intersection(*sets)) if sets else ["aarch64-linux-gnu", "x86_64-linux-gnu"]
+
+
+def _check(spec: PackageSpec, sources: Sequence[CompiledSource]) -> None:
+    names = [source.name for source in sources]
+    assert len(set(names)) == len(names), f"two sources of one name: {names}"
+    if not sources:
+        raise PackageError(f"package '{spec.name}' has no sources")
+    for source in sources:
+        taken = [f.name for f in source.functions] + [k.name for k in source.kernels if k.callable]
+        twice = sorted({name for name in taken if taken.count(name) > 1})
+        if twice:
+            raise PackageError(f"{source.path}: two functions or kernels called {', '.join(map(repr, twice))}")
+        if source.functions and not source.host:
+            raise PackageError(f"{source.path}: functions without host code")
+
+
+def _environment(templates: FileSet) -> jinja2.Environment:
+    texts = {
+        path.removeprefix("package/"): data.decode("utf-8")
+        for path, data in templates.items()
+        if path.startswith("package/") and path.endswith(".in")
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(texts),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters.update(c=_c_string, int64=_int64, int64s=_int64s, toml=_toml, py=_py)
+    return environment
+
+
+def _c_string(text: str) -> str:
+    """A C string literal: octal escapes, since a hexadecimal one would swallow digits that follow it."""
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else _ESCAPES.get(byte, f"\\{byte:03o}")
+        for byte in text.encode("utf-8")
+    )
+    return f'"{escaped}"'
+
+
+def _int64(number: int | None) -> str:
+    return "AOT_DYNAMIC" if number is None else f"INT64_C({number})"
+
+
+def _int64s(numbers: Sequence[int | None] | None) -> str:
+    if numbers is None:
+        return "NULL"
+    return f"(const int64_t[]){{ {', '.join(_int64(number) for number in numbers)} }}"
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=True)
+
+
+def _py(text: str) -> str:
+    """A Python literal; a docstring when it has several lines."""
+    if "\n" not in text:
+        return repr(text) if '"' in text or "\\" in text else f'"{text}"'
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""{escaped}\n"""'

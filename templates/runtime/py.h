@@ -1,0 +1,172 @@
+/* Between the files of the Python side. In: the constant tables and the core (aot.h). Out: Python callables.
+ *
+ *   py_module.c   import, namespaces, preload          py_array.c   what an object says about its memory
+ *   py_arguments.c  all arguments of a call           py_check.c   ... against the signature; descriptors
+ *   py_call.c     a host function's call
+ *   py_kernel.c   a kernel's call                      py_number.c  Python numbers <-> scalars
+ *   py_bind.c     positional and named arguments       py_result.c  memory for results, out=
+ *   py_stream.c   which stream, and its ordering       py_device_array.c  our own array type
+ *   py_error.c    Python exceptions                    py_driver.c  driver calls that only this side makes
+ *
+ * Rules: CPython's Limited API 3.10 and nothing newer. A call that succeeds on arrays with the C exchange API allocates
+ * nothing and looks up no attribute. Functions return 0, or -1 with a Python exception set, unless they say otherwise. */
+#ifndef AOT_PY_H
+#define AOT_PY_H
+#include <Python.h>
+#include "aot.h"
+#include "dlpack.h"
+
+/* ------------------------------------------------------------------ callables (py_module.c, py_bind.c) */
+
+typedef struct aot_callable {                                  /* `self` of a function or kernel: a Python object */
+  PyObject_HEAD
+  const aot_source *source;
+  const aot_function *function;                                /* NULL: a kernel */
+  const aot_kernel *kernel;
+  uint32_t index;                                              /* of the kernel in its source */
+  const char *name;
+  const aot_value *args;
+  uint16_t nargs, noptions;
+  PyObject **keywords;                                         /* interned: nargs names of arguments, then those of the options */
+  size_t argument_words, words;                                /* 8-byte words of workspace: of the arguments' slots, of the whole call */
+  uint64_t loaded_context;                                     /* context that is known to hold the source's module */
+} aot_callable;
+
+enum { AOT_MAX_OPTIONS = 5 };
+enum { AOT_OPTION_STREAM, AOT_OPTION_OUT };                    /* of functions */
+enum { AOT_KERNEL_STREAM, AOT_KERNEL_GRID, AOT_KERNEL_BLOCK, AOT_KERNEL_SHARED, AOT_KERNEL_CLUSTER };
+
+/* Fills bound[0..nargs) and options[0..noptions) with borrowed references; NULL where an option is not given. */
+int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t given, PyObject *names, PyObject **bound, PyObject **options);
+
+/* ------------------------------------------------------------------ arrays (py_array.c) */
+
+typedef struct aot_kind {                                      /* what a type of objects can do, asked once per type */
+  PyTypeObject *type;                                          /* strong */
+  const dl_exchange *exchange;
+  uint8_t ours;                                                /* our own device array */
+  uint8_t immutable;                                           /* may not be written, whatever the protocol says (JAX) */
+  uint8_t lazy;                                                /* views may be conjugated or negated only when read (torch) */
+} aot_kind;
+
+typedef struct aot_view {
+  uint64_t address;                                            /* of element [0, ...]: byte_offset is in it */
+  const int64_t *shape, *strides;                              /* elements; strides NULL: row-major */
+  int32_t device_type, device, rank;
+  dl_dtype dtype;
+  uint8_t readonly;
+  const dl_exchange *exchange;                                 /* of the object's type */
+  PyObject *holder;                                            /* owned; keeps the view valid until the call is enqueued; often NULL */
+  int64_t dims[2 * AOT_MAX_RANK];                              /* room for protocols that hand out Python tuples */
+} aot_view;
+
+/* Borrowed until the next call of it; NULL with an error set. */
+const aot_kind *aot_kind_of(PyObject *object);
+int aot_array_setup(void);
+/* The quick protocols (exchange API, our own arrays): 1 read, 0 object needs aot_view_slow, -1 error. */
+int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view);
+/* __dlpack__ and __cuda_array_interface__; `stream` is where the data will be used. 1 read, 0 not an array, -1 error. */
+int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view);
+/* 1: conjugated or negated only when read; 0: not; -1: error. */
+int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view);
+
+/* ------------------------------------------------------------------ a call */
+
+enum { AOT_STACK_WORDS = 512 };                                /* workspace on the stack; larger calls take it from the heap */
+/* Lays the workspace out: slots of arguments (descriptors, numbers), slots of results, then pointers and outputs. */
+typedef struct aot_output {                                    /* memory of one result */
+  PyObject *object;                                            /* owned: what is returned */
+  PyObject *given;                                             /* borrowed: from out=; the fields below describe it */
+  uint64_t address, high;                                      /* its memory: [address, high) */
+  uint64_t temporary;                                          /* pool address when it overlaps an argument, else 0 */
+  int64_t shape[AOT_MAX_RANK], bytes;
+  uint8_t overlaps;
+  uint8_t ours;                                                /* `object` is our own array, still to become the caller's type */
+} aot_output;
+
+typedef struct aot_call {
+  const aot_callable *callable;
+  PyObject *const *args;                                       /* bound: callable->nargs of them */
+  int64_t *words;                                              /* workspace: see aot_callable.words */
+  void **slots;                                                /* nargs, then one per result */
+  PyObject **holders; uint32_t nholders;
+  uint32_t pending;                                            /* arrays that wait for the stream to be known */
+  PyObject *first_object;                                      /* first array argument, else the first of out=; NULL: none */
+  int32_t first;                                               /* its index; -1: none, or from out= */
+  int32_t device, device_argument;                             /* device of all arrays, and which said so; -1: not known yet */
+  aot_kind first_kind;
+  PyObject *stream_option;                                     /* stream=, NULL when not given or None */
+  void *stream, *home;                                         /* where the call goes; where its arrays' framework works */
+  uint8_t home_known;                                          /* a framework said so: worth ordering `stream` with it */
+  aot_output *outputs;                                         /* one per result of the function */
+  PyThreadState *released;                                     /* not NULL while the interpreter lock is given up */
+} aot_call;
+
+/* Reads and checks all arguments into descriptors and scalars, decides the stream (py_arguments.c). */
+int aot_read_arguments(aot_call *call);
+void aot_drop_holders(aot_call *call);
+/* Enters the device's context, loads the module, orders the streams, pushes the frame. aot_leave undoes it. */
+int aot_enter(aot_call *call, aot_frame *frame, void **restore);
+int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed);
+
+/* py_check.c: the view against the signature. */
+int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view);
+/* Everything that the signature says about an array, without the words: NULL, or what is wrong. */
+const char *aot_array_problem(const aot_value *value, const aot_view *view, PyObject **exception);
+int aot_is_row_major(const aot_view *view);
+int64_t aot_view_count(const aot_view *view);                  /* elements */
+void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *descriptor);
+/* Bytes that a view reaches: [low, high). */
+void aot_reach(const aot_value *value, const int64_t *descriptor, uint64_t *low, uint64_t *high);
+void aot_view_text(const aot_view *view, char *text, size_t size);
+const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size);
+
+/* py_number.c */
+int aot_number_read(const aot_call *call, uint32_t index, void *slot);
+PyObject *aot_number_object(const aot_value *value, const void *slot);
+int aot_address_read(const aot_call *call, uint32_t index, uint64_t *address);   /* 1 read, 0 neither int, None nor c_void_p */
+
+/* py_stream.c */
+int aot_stream_read(PyObject *object, void **stream);
+int aot_stream_choose(aot_call *call);
+PyObject *aot_stream_owner(const aot_call *call);              /* new reference to what keeps call->stream alive; NULL: nothing, or an error is set */
+/* In the call's context: orders the call after the framework's stream, and the framework's stream after the call. */
+int aot_stream_before(const aot_call *call);
+int aot_stream_after(const aot_call *call);                    /* 0, or a code with its text in aot_last_error(): may run while an error is set */
+
+/* py_result.c */
+int aot_outputs_read(aot_call *call, PyObject *out);
+int aot_outputs_finish(aot_call *call, int failed);            /* in the call's context: copies and frees temporaries */
+PyObject *aot_outputs_return(aot_call *call);                  /* the call's value */
+void aot_outputs_drop(aot_call *call);
+
+/* py_device_array.c */
+extern PyTypeObject *aot_device_array_type;
+int aot_device_array_setup(PyObject *module);
+typedef struct aot_device_memory { uint64_t address; int64_t bytes; void *stream; int device; } aot_device_memory;
+/* Takes the memory over, also when it fails. stream_owner: object that keeps the stream alive, or NULL. */
+PyObject *aot_device_array_new(const aot_device_memory *memory, const aot_value *value, const int64_t *shape, PyObject *stream_owner);
+int aot_device_array_view(PyObject *object, aot_view *view);
+void *aot_device_array_stream(PyObject *object);
+
+/* py_kernel.c, py_call.c */
+PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+
+/* py_error.c */
+extern PyObject *aot_cuda_error;
+int aot_error_setup(PyObject *module);
+int aot_raise(int code, const char *message);                  /* always -1 */
+PyObject *aot_type_name(PyObject *object);                     /* "numpy.ndarray", "int" */
+/* "<source>.<name>() argument 2 'y': expected memref<?x128xf32>, got ..." */
+int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const char *format, ...);
+
+/* py_driver.c: 0, or a code for aot_raise with its text in aot_last_error(). */
+int aot_stream_wait(void *waiting, void *on);
+int aot_stream_device(void *stream, int *device);              /* device -1: the driver cannot tell */
+int aot_pointer_device(uint64_t address, int32_t *device_type, int *device);
+int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream);
+int aot_current_device(int *device);                           /* of the current context, else the default device */
+PyObject *aot_probe(PyObject *self, PyObject *device);         /* facts for check(); never raises for a missing driver */
+
+#endif

@@ -1,0 +1,179 @@
+/* All arguments of a call, in one pass. In: bound objects. Out: descriptors and numbers in the workspace, the device, the stream.
+ *
+ * Arrays whose __dlpack__ has to be called wait until the stream is known, since that is an argument of it. */
+#include "py.h"
+
+static size_t words_of(const aot_value *value) { return value->kind == AOT_ARRAY ? 3 + 2 * (size_t)value->rank : 2; }
+
+static int same_device(aot_call *call, uint32_t index, const aot_view *view)
+{
+  if (view->device < 0 || view->device == call->device)
+    return 0;
+  if (call->device < 0) {
+    call->device = view->device;
+    call->device_argument = (int32_t)index;
+    return 0;
+  }
+  const aot_value *other = &call->callable->args[call->device_argument];
+  return aot_wrong(call, index, PyExc_ValueError, " on device %d like argument %d '%s', got an array on device %d", call->device,
+                   call->device_argument + 1, other->name, view->device);
+}
+
+static int is_pointer(const aot_value *value) { return value->kind == AOT_SCALAR && value->dl_code == AOT_DL_PTR; }
+
+/* A bare pointer says nothing about what it points to: only place, device and writability can be checked. */
+static int take_pointer(aot_call *call, uint32_t index, const aot_view *view, int64_t *slot)
+{
+  if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
+    return aot_wrong(call, index, PyExc_TypeError, " on a GPU, got an array in host memory");
+  if (view->readonly && call->callable->args[index].role != AOT_IN)
+    return aot_wrong(call, index, PyExc_ValueError, ", got a read-only array: the kernel may write it");
+  slot[0] = (int64_t)view->address;
+  return same_device(call, index, view);
+}
+
+static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *view, int64_t *slot)
+{
+  const aot_value *value = &call->callable->args[index];
+  if (view->holder)
+    call->holders[call->nholders++] = view->holder;
+  if (is_pointer(value))
+    return take_pointer(call, index, view, slot);
+  if (aot_check_array(call, index, view) || same_device(call, index, view))
+    return -1;
+  int lazy = aot_view_lazy(call->args[index], kind, view);
+  if (lazy > 0)
+    aot_wrong(call, index, PyExc_ValueError,
+              ", got a tensor that is conjugated or negated only when read: pass x.resolve_conj().resolve_neg()");
+  aot_fill_descriptor(value, view, slot);
+  return lazy ? -1 : 0;
+}
+
+static void note_first(aot_call *call, uint32_t index, const aot_kind *kind)
+{
+  if (call->first < 0) {
+    call->first = (int32_t)index;
+    call->first_object = call->args[index];
+    call->first_kind = *kind;
+  }
+}
+
+static int read_quick(aot_call *call, uint32_t index, int64_t *slot)
+{
+  const aot_value *value = &call->callable->args[index];
+  PyObject *object = call->args[index];
+  if (value->kind == AOT_SCALAR && !is_pointer(value))
+    return aot_number_read(call, index, slot);
+  const aot_kind *kind = aot_kind_of(object);
+  if (!kind)
+    return -1;
+  aot_view view;
+  int status = aot_view_fast(object, kind, &view);
+  if (status > 0) {
+    note_first(call, index, kind);
+    return take(call, index, kind, &view, slot);
+  }
+  call->slots[index] = NULL;
+  call->pending++;
+  return status;
+}
+
+/* Kernels take addresses: for a pointer always, for an array where its shape is fixed by the kernel. */
+static int read_address(aot_call *call, uint32_t index, int64_t *slot)
+{
+  const aot_value *value = &call->callable->args[index];
+  uint64_t address;
+  int status = aot_address_read(call, index, &address);
+  if (status <= 0)
+    return status;
+  if (is_pointer(value)) {
+    slot[0] = (int64_t)address;
+    return 1;
+  }
+  for (int i = 0; i < value->rank; i++)
+    if (value->shape[i] == AOT_DYNAMIC || (value->strides && value->strides[i] == AOT_DYNAMIC))
+      return aot_wrong(call, index, PyExc_TypeError, ", got an address: only an array tells its shape");
+  aot_view view = {.address = address, .shape = value->shape, .strides = value->strides, .rank = value->rank};
+  aot_fill_descriptor(value, &view, slot);
+  return 1;
+}
+
+static int read_slow(aot_call *call, uint32_t index, int64_t *slot)
+{
+  PyObject *object = call->args[index];
+  if (call->callable->kernel) {
+    int status = read_address(call, index, slot);
+    if (status)
+      return status < 0 ? -1 : 0;
+  }
+  const aot_kind *found = aot_kind_of(object);
+  if (!found)
+    return -1;
+  aot_kind kind = *found;                                      /* Python code is about to run: it may ask for other kinds */
+  aot_view view;
+  int status = aot_view_slow(object, &kind, call->stream, &view);
+  if (status > 0)
+    return take(call, index, &kind, &view, slot);
+  if (status < 0)
+    return -1;
+  PyObject *type = aot_type_name(object);
+  if (type)
+    aot_wrong(call, index, PyExc_TypeError, ", got %U: an array on a GPU is needed (with DLPack or __cuda_array_interface__)", type);
+  Py_XDECREF(type);
+  return -1;
+}
+
+/* The first array decides about streams and results even when it has to wait. */
+static int find_first(aot_call *call)
+{
+  for (uint32_t i = 0; i < call->callable->nargs && (call->first < 0 || (int32_t)i < call->first); i++) {
+    if (call->slots[i] || (call->callable->kernel && (call->args[i] == Py_None || PyLong_Check(call->args[i]))))
+      continue;
+    const aot_kind *kind = aot_kind_of(call->args[i]);
+    if (!kind)
+      return -1;
+    call->first = -1;
+    note_first(call, i, kind);
+  }
+  return 0;
+}
+
+static int read_pending(aot_call *call)
+{
+  int64_t *word = call->words;
+  for (uint32_t i = 0; i < call->callable->nargs; i++) {
+    if (!call->slots[i]) {
+      call->slots[i] = word;
+      if (read_slow(call, i, word))
+        return -1;
+    }
+    word += words_of(&call->callable->args[i]);
+  }
+  return 0;
+}
+
+int aot_read_arguments(aot_call *call)
+{
+  int64_t *word = call->words;
+  call->nholders = call->pending = 0;
+  call->first_object = NULL;
+  call->first = call->device = call->device_argument = -1;
+  for (uint32_t i = 0; i < call->callable->nargs; i++) {
+    call->slots[i] = word;
+    if (read_quick(call, i, word))
+      return -1;
+    word += words_of(&call->callable->args[i]);
+  }
+  if (call->pending && find_first(call))
+    return -1;
+  if (aot_stream_choose(call))
+    return -1;
+  return call->pending ? read_pending(call) : 0;
+}
+
+void aot_drop_holders(aot_call *call)
+{
+  for (uint32_t i = 0; i < call->nholders; i++)
+    Py_DECREF(call->holders[i]);
+  call->nholders = 0;
+}

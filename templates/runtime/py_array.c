@@ -1,0 +1,353 @@
+/* What an object says about its memory. In: any object. Out: aot_view.
+ *
+ * Three ways, tried in this order: the DLPack C exchange API of the object's type (no Python code runs), __dlpack__, and
+ * __cuda_array_interface__. What a type offers is found out once and kept, with a strong reference to the type. */
+#include "py.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { KINDS = 8, UNKNOWN_CODE = 255 };
+static aot_kind kinds[KINDS];
+static unsigned next_kind;
+static PyObject *name_is_conj, *name_is_neg, *copy_words, *version_words, *plain_words;
+
+/* ------------------------------------------------------------------ types */
+
+static const dl_exchange *newest_known(const dl_exchange *api)
+{
+  const dl_exchange_header *header = (const dl_exchange_header *)api;
+  while (header && header->version.major != DL_MAJOR)
+    header = header->previous;
+  return (const dl_exchange *)header;
+}
+
+static PyObject *optional(PyObject *object, const char *name)
+{
+  PyObject *found = PyObject_GetAttrString(object, name);
+  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
+    PyErr_Clear();
+  return found;
+}
+
+static int find_exchange(PyTypeObject *type, const dl_exchange **exchange)
+{
+  void *table = NULL;
+  PyObject *found = optional((PyObject *)type, "__dlpack_c_exchange_api__");
+  if (found && PyCapsule_IsValid(found, "dlpack_exchange_api"))
+    table = PyCapsule_GetPointer(found, "dlpack_exchange_api");
+  else if (!found && !PyErr_Occurred()) {                      /* the spelling before DLPack 1.3: an int */
+    found = optional((PyObject *)type, "__c_dlpack_exchange_api__");
+    if (found && PyLong_Check(found))
+      table = PyLong_AsVoidPtr(found);
+  }
+  Py_XDECREF(found);
+  *exchange = newest_known(table);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int is_immutable(PyTypeObject *type)
+{
+  PyObject *module = optional((PyObject *)type, "__module__");
+  const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+  int found = name && (!strncmp(name, "jax.", 4) || !strncmp(name, "jaxlib.", 7));
+  Py_XDECREF(module);
+  return found;
+}
+
+static const aot_kind *learn(PyTypeObject *type)
+{
+  aot_kind kind = {.type = type, .ours = type == aot_device_array_type, .immutable = (uint8_t)is_immutable(type)};
+  if (!kind.ours && find_exchange(type, &kind.exchange))
+    return NULL;
+  kind.lazy = PyObject_HasAttrString((PyObject *)type, "is_neg") && PyObject_HasAttrString((PyObject *)type, "is_conj");
+  aot_kind *place = &kinds[next_kind++ % KINDS];
+  PyTypeObject *evicted = place->type;
+  Py_INCREF(type);
+  *place = kind;
+  Py_XDECREF(evicted);
+  return place;
+}
+
+const aot_kind *aot_kind_of(PyObject *object)
+{
+  PyTypeObject *type = Py_TYPE(object);
+  for (int i = 0; i < KINDS; i++)
+    if (kinds[i].type == type)
+      return &kinds[i];
+  return learn(type);
+}
+
+/* ------------------------------------------------------------------ DLPack */
+
+static void take_tensor(aot_view *view, const dl_tensor *tensor)
+{
+  view->address = (uint64_t)(uintptr_t)tensor->data + tensor->byte_offset;
+  view->shape = tensor->shape;
+  view->strides = tensor->strides;
+  view->device_type = tensor->device.type;
+  view->device = tensor->device.id;
+  view->rank = tensor->rank;
+  view->dtype = tensor->dtype;
+}
+
+static int failed(const char *who)
+{
+  if (!PyErr_Occurred())
+    PyErr_Format(PyExc_RuntimeError, "%s failed without saying why", who);
+  return -1;
+}
+
+static void drop_managed(PyObject *capsule)
+{
+  dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+  if (managed && managed->deleter)
+    managed->deleter(managed);
+}
+
+int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view)
+{
+  view->holder = NULL;
+  view->exchange = kind->exchange;
+  view->readonly = kind->immutable;
+  if (kind->ours)
+    return aot_device_array_view(object, view);
+  if (!kind->exchange)
+    return 0;
+  if (kind->exchange->tensor_from_object) {
+    dl_tensor tensor;
+    if (kind->exchange->tensor_from_object(object, &tensor))
+      return failed("the array's DLPack exchange API");
+    take_tensor(view, &tensor);
+    return 1;
+  }
+  dl_managed *managed = NULL;
+  if (kind->exchange->managed_from_object(object, &managed))
+    return failed("the array's DLPack exchange API");
+  take_tensor(view, &managed->tensor);
+  view->readonly |= (managed->flags & DL_READ_ONLY) != 0;
+  view->holder = PyCapsule_New(managed, "dltensor_versioned", drop_managed);
+  if (view->holder)
+    return 1;
+  managed->deleter(managed);
+  return -1;
+}
+
+/* Newest form of the call first; producers that know fewer keywords answer with TypeError. */
+static PyObject *export_capsule(PyObject *method, void *stream)
+{
+  /* DLPack: 0 is not allowed, 1 is the legacy default stream. */
+  PyObject *number = PyLong_FromUnsignedLongLong(stream ? (uintptr_t)stream : 1), *capsule = NULL, *none = PyTuple_New(0);
+  PyObject *const forms[] = {copy_words, version_words, plain_words};
+  for (int i = 0; number && none && !capsule && i < 3; i++) {
+    PyErr_Clear();
+    PyObject *words = PyDict_Copy(forms[i]);
+    if (words && !PyDict_SetItemString(words, "stream", number))
+      capsule = PyObject_Call(method, none, words);
+    Py_XDECREF(words);
+    if (!capsule && !PyErr_ExceptionMatches(PyExc_TypeError))
+      break;
+  }
+  Py_XDECREF(number);
+  Py_XDECREF(none);
+  return capsule;
+}
+
+/* The capsule is not consumed: it stays ours until the call is enqueued, and its destructor gives the tensor back. */
+static int read_capsule(PyObject *capsule, aot_view *view)
+{
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->version.major != DL_MAJOR) {
+      PyErr_Format(PyExc_BufferError, "the array exports DLPack %u, known is %d", (unsigned)managed->version.major, DL_MAJOR);
+      return -1;
+    }
+    take_tensor(view, &managed->tensor);
+    view->readonly |= (managed->flags & DL_READ_ONLY) != 0;
+    return 1;
+  }
+  dl_managed_old *managed = PyCapsule_GetPointer(capsule, "dltensor");
+  if (!managed)
+    return -1;
+  take_tensor(view, &managed->tensor);
+  return 1;
+}
+
+/* 1 host or other memory: the view says which device, and nothing else. 0: on a GPU. */
+static int is_elsewhere(PyObject *object, aot_view *view)
+{
+  PyObject *method = optional(object, "__dlpack_device__");
+  if (!method)
+    return PyErr_Occurred() ? -1 : 0;
+  PyObject *device = PyObject_CallFunctionObjArgs(method, NULL), *type = NULL;
+  Py_DECREF(method);
+  if (device && PyTuple_Check(device) && PyTuple_Size(device) == 2)
+    type = PyNumber_Long(PyTuple_GetItem(device, 0));          /* often an IntEnum */
+  Py_XDECREF(device);
+  if (!type)
+    return failed("__dlpack_device__");
+  view->device_type = (int32_t)PyLong_AsLong(type);
+  Py_DECREF(type);
+  return view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED;
+}
+
+static int read_dlpack(PyObject *object, PyObject *method, void *stream, aot_view *view)
+{
+  int elsewhere = is_elsewhere(object, view);
+  if (elsewhere)
+    return elsewhere;
+  view->holder = export_capsule(method, stream);
+  return view->holder ? read_capsule(view->holder, view) : -1;
+}
+
+/* ------------------------------------------------------------------ __cuda_array_interface__ */
+
+static int read_typestr(PyObject *object, aot_view *view)
+{
+  static const struct { char letter; uint8_t code; } codes[] = {
+    {'i', AOT_DL_INT}, {'u', AOT_DL_UINT}, {'f', AOT_DL_FLOAT}, {'c', AOT_DL_COMPLEX}, {'b', AOT_DL_BOOL}};
+  const char *text = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
+  if (!text || strlen(text) < 3 || text[0] == '>') {
+    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'typestr' is missing or not little-endian");
+    return -1;
+  }
+  view->dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(8 * atoi(text + 2)), 1};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i].letter == text[1])
+      view->dtype.code = codes[i].code;
+  return 0;
+}
+
+static int read_dims(PyObject *tuple, int64_t *dims, int32_t rank)
+{
+  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != rank) {
+    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'shape' and 'strides' must be tuples of one length");
+    return -1;
+  }
+  for (int32_t i = 0; i < rank; i++) {
+    dims[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (dims[i] == -1 && PyErr_Occurred())
+      return -1;
+  }
+  return 0;
+}
+
+static int read_shape(PyObject *dict, aot_view *view)
+{
+  PyObject *shape = PyDict_GetItemString(dict, "shape"), *strides = PyDict_GetItemString(dict, "strides");
+  Py_ssize_t rank = shape && PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;
+  if (rank < 0 || rank > AOT_MAX_RANK) {
+    PyErr_Format(PyExc_TypeError, "__cuda_array_interface__: 'shape' must be a tuple of at most %d", AOT_MAX_RANK);
+    return -1;
+  }
+  view->rank = (int32_t)rank;
+  view->shape = view->dims;
+  view->strides = NULL;
+  if (read_dims(shape, view->dims, view->rank))
+    return -1;
+  if (!strides || strides == Py_None)
+    return 0;
+  int64_t *steps = view->dims + AOT_MAX_RANK, size = view->dtype.bits / 8;
+  if (read_dims(strides, steps, view->rank))
+    return -1;
+  for (int32_t i = 0; i < view->rank; i++) {
+    if (!size || steps[i] % size) {
+      PyErr_SetString(PyExc_ValueError, "__cuda_array_interface__: 'strides' are no multiples of the element's size");
+      return -1;
+    }
+    steps[i] /= size;
+  }
+  view->strides = steps;
+  return 0;
+}
+
+static int read_data(PyObject *dict, aot_view *view)
+{
+  PyObject *data = PyDict_GetItemString(dict, "data"), *mask = PyDict_GetItemString(dict, "mask");
+  if (mask && mask != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "masked arrays (__cuda_array_interface__ with 'mask') are not taken");
+    return -1;
+  }
+  if (!data || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
+    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'data' must be (address, read-only)");
+    return -1;
+  }
+  PyObject *address = PyTuple_GetItem(data, 0);
+  int readonly = PyObject_IsTrue(PyTuple_GetItem(data, 1));
+  view->address = address == Py_None ? 0 : PyLong_AsUnsignedLongLong(address);
+  if (readonly < 0 || PyErr_Occurred())
+    return -1;
+  view->readonly |= (uint8_t)readonly;
+  view->device_type = DL_CUDA;
+  view->device = -1;                                           /* arrays without elements: of any device */
+  if (!view->address)
+    return 0;
+  int code = aot_pointer_device(view->address, &view->device_type, &view->device);
+  return code ? aot_raise(code, aot_last_error()) : 0;
+}
+
+static int read_cuda_interface(PyObject *dict, aot_view *view)
+{
+  if (!PyDict_Check(dict)) {
+    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__ must be a dict");
+    return -1;
+  }
+  view->holder = Py_NewRef(dict);
+  return read_typestr(PyDict_GetItemString(dict, "typestr"), view) || read_shape(dict, view) || read_data(dict, view) ? -1 : 1;
+}
+
+int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view)
+{
+  view->holder = NULL;
+  view->exchange = NULL;
+  view->readonly = kind->immutable;
+  PyObject *found = optional(object, "__dlpack__");
+  int status = PyErr_Occurred() ? -1 : 0;
+  if (found)
+    status = read_dlpack(object, found, stream, view);
+  else if (!status && (found = optional(object, "__cuda_array_interface__")))
+    status = read_cuda_interface(found, view);
+  else if (PyErr_Occurred())
+    status = -1;
+  Py_XDECREF(found);
+  if (status < 0)
+    Py_CLEAR(view->holder);
+  return status;
+}
+
+/* ------------------------------------------------------------------ lazily conjugated and negated views */
+
+static int ask(PyObject *object, PyObject *name)
+{
+  PyObject *answer = PyObject_CallMethodObjArgs(object, name, NULL);
+  int truth = answer ? PyObject_IsTrue(answer) : -1;
+  Py_XDECREF(answer);
+  return truth;
+}
+
+/* torch hands out x.conj() and its .imag through the exchange API with the flag dropped. Only complex arrays can be lazily
+ * conjugated. A negated real array comes from the imaginary part of a conjugated one, whose stride is two elements: a
+ * row-major array of more than one element is not such a view, and needs no question. */
+int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view)
+{
+  if (!kind->lazy || !view->exchange)
+    return 0;
+  if (view->dtype.code == AOT_DL_COMPLEX) {
+    int conjugated = ask(object, name_is_conj);
+    return conjugated ? conjugated : ask(object, name_is_neg);
+  }
+  if (view->dtype.code != AOT_DL_FLOAT || (aot_is_row_major(view) && aot_view_count(view) != 1))
+    return 0;
+  return ask(object, name_is_neg);
+}
+
+int aot_array_setup(void)
+{
+  if (plain_words)
+    return 0;
+  name_is_conj = PyUnicode_InternFromString("is_conj");
+  name_is_neg = PyUnicode_InternFromString("is_neg");
+  copy_words = Py_BuildValue("{s(ii)sO}", "max_version", DL_MAJOR, DL_MINOR, "copy", Py_False);
+  version_words = Py_BuildValue("{s(ii)}", "max_version", DL_MAJOR, DL_MINOR);
+  plain_words = PyDict_New();
+  return name_is_conj && name_is_neg && copy_words && version_words && plain_words ? 0 : -1;
+}

@@ -1,0 +1,114 @@
+/* A host function's call. In: what CPython hands over. Out: the function's value, or an exception.
+ *
+ * The interpreter lock is kept for calls that only enqueue; it is given up while a module is loaded, and around host code
+ * that may wait for the device. */
+#include "py.h"
+
+int aot_enter(aot_call *call, aot_frame *frame, void **restore)
+{
+  aot_callable *callable = (aot_callable *)call->callable;
+  int code = call->device < 0 ? aot_current_device(&call->device) : 0;
+  if (!code)
+    code = aot_context_enter(call->device, &frame->context, &frame->context_id, restore);
+  if (code)
+    return aot_raise(code, aot_last_error());
+  frame->function = callable->function;
+  frame->stream = call->stream;
+  frame->device = call->device;
+  frame->python = call;
+  if (aot_stream_before(call)) {
+    aot_context_leave(*restore);
+    return -1;
+  }
+  if (callable->source->blob && callable->loaded_context != frame->context_id) {
+    PyThreadState *state = PyEval_SaveThread();
+    code = aot_module_load(callable->source, frame->context_id, frame->message, sizeof frame->message);
+    PyEval_RestoreThread(state);
+    if (code) {
+      aot_context_leave(*restore);
+      return aot_raise(code, frame->message);
+    }
+    callable->loaded_context = frame->context_id;
+  }
+  aot_push(frame);
+  return 0;
+}
+
+int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed)
+{
+  aot_pop(frame);
+  int code = call->outputs ? aot_outputs_finish(call, failed) : 0;
+  int order = aot_stream_after(call);
+  aot_context_leave(restore);
+  if (failed)
+    return aot_raise(failed, frame->message);
+  return code || order ? aot_raise(code ? code : order, aot_last_error()) : 0;
+}
+
+static int run(aot_call *call, aot_frame *frame)
+{
+  if (!(call->callable->function->flags & (AOT_READS_DEVICE | AOT_HOST_SYNC | AOT_MESSAGES)))
+    return aot_run(frame, call->slots);
+  call->released = PyEval_SaveThread();
+  int code = aot_run(frame, call->slots);
+  PyEval_RestoreThread(call->released);
+  call->released = NULL;
+  return code;
+}
+
+static PyObject *call_bound(aot_call *call, PyObject *out)
+{
+  aot_frame frame;
+  void *restore = NULL;
+  if (aot_read_arguments(call) || aot_outputs_read(call, out) || aot_enter(call, &frame, &restore))
+    return NULL;
+  int code = run(call, &frame);
+  return aot_leave(call, &frame, restore, code) ? NULL : aot_outputs_return(call);
+}
+
+static void lay_out_results(aot_call *call, int64_t *word, aot_output *outputs)
+{
+  const aot_function *function = call->callable->function;
+  call->outputs = outputs;
+  for (uint32_t k = 0; k < function->nresults; k++) {
+    const aot_value *value = &function->results[k];
+    call->slots[function->nargs + k] = value->alias >= 0 ? NULL : word;
+    word += value->kind == AOT_ARRAY ? 3 + 2 * (size_t)value->rank : 2;
+    outputs[k].object = outputs[k].given = NULL;
+    outputs[k].temporary = 0;
+    outputs[k].overlaps = outputs[k].ours = 0;
+  }
+}
+
+static PyObject *call_in(const aot_callable *callable, int64_t *words, PyObject *const *args, Py_ssize_t given, PyObject *names)
+{
+  const aot_function *function = callable->function;
+  size_t count = function->nargs, results = function->nresults;
+  int64_t *tail = words + callable->argument_words;
+  for (size_t k = 0; k < results; k++)
+    tail += function->results[k].kind == AOT_ARRAY ? 3 + 2 * (size_t)function->results[k].rank : 2;
+  PyObject **bound = (PyObject **)tail, *options[AOT_MAX_OPTIONS];
+  aot_call call = {.callable = callable, .args = bound, .words = words};
+  call.holders = bound + count;
+  call.slots = (void **)(call.holders + count + results);
+  lay_out_results(&call, words + callable->argument_words, (aot_output *)(call.slots + count + results));
+  if (aot_bind(callable, args, given, names, bound, options))
+    return NULL;
+  call.stream_option = options[AOT_OPTION_STREAM] == Py_None ? NULL : options[AOT_OPTION_STREAM];
+  PyObject *value = call_bound(&call, options[AOT_OPTION_OUT]);
+  aot_outputs_drop(&call);
+  aot_drop_holders(&call);
+  return value;
+}
+
+PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names)
+{
+  const aot_callable *callable = (const aot_callable *)self;
+  int64_t small[AOT_STACK_WORDS], *words = small;
+  if (callable->words > AOT_STACK_WORDS && !(words = PyMem_Malloc(callable->words * sizeof *words)))
+    return PyErr_NoMemory();
+  PyObject *value = call_in(callable, words, args, given, names);
+  if (words != small)
+    PyMem_Free(words);
+  return value;
+}

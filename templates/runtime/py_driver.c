@@ -1,0 +1,138 @@
+/* Driver calls that only the Python side makes. In: handles and addresses. Out: 0, or a code with its text in aot_last_error(). */
+#include "py.h"
+#include "rt.h"
+
+int aot_stream_wait(void *waiting, void *on)
+{
+  CUevent event;
+  int code = aot_cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (code)
+    return aot_set_driver_error(code, "cuEventCreate");
+  const char *operation = "cuEventRecord";
+  code = aot_cu.cuEventRecord(event, on);
+  if (!code) {
+    operation = "cuStreamWaitEvent";
+    code = aot_cu.cuStreamWaitEvent(waiting, event, 0);
+  }
+  aot_cu.cuEventDestroy_v2(event);                             /* the driver keeps it until the wait is over */
+  return code ? aot_set_driver_error(code, operation) : 0;
+}
+
+int aot_stream_device(void *stream, int *device)
+{
+  CUcontext context = NULL, current = NULL;
+  CUdevice found = -1;
+  *device = -1;
+  if ((uintptr_t)stream <= 2)                                  /* the default streams belong to whatever context is current */
+    return 0;
+  int code = aot_cu.cuStreamGetCtx(stream, &context);
+  if (code)
+    return aot_set_driver_error(code, "cuStreamGetCtx (is stream= a CUDA stream?)");
+  aot_cu.cuCtxGetCurrent(&current);
+  if (context != current && (code = aot_cu.cuCtxSetCurrent(context)))
+    return aot_set_driver_error(code, "cuCtxSetCurrent");
+  code = aot_cu.cuCtxGetDevice(&found);
+  if (context != current)
+    aot_cu.cuCtxSetCurrent(current);
+  *device = found;
+  return code ? aot_set_driver_error(code, "cuCtxGetDevice") : 0;
+}
+
+int aot_pointer_device(uint64_t address, int32_t *device_type, int *device)
+{
+  int code = aot_driver_state();
+  if (code)
+    return code;
+  unsigned kind = 0, managed = 0;
+  code = aot_cu.cuPointerGetAttribute(&kind, CU_POINTER_MEMORY_TYPE, address);
+  if (code == CUDA_ERROR_INVALID_VALUE) {                      /* memory that the driver knows nothing about */
+    *device_type = DL_CPU;
+    return 0;
+  }
+  if (!code)
+    code = aot_cu.cuPointerGetAttribute(&managed, CU_POINTER_IS_MANAGED, address);
+  if (!code)
+    code = aot_cu.cuPointerGetAttribute(device, CU_POINTER_DEVICE_ORDINAL, address);
+  if (code)
+    return aot_set_driver_error(code, "cuPointerGetAttribute");
+  *device_type = managed ? DL_CUDA_MANAGED : kind == CU_MEMORY_HOST ? DL_CUDA_HOST : DL_CUDA;
+  return 0;
+}
+
+int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream)
+{
+  int code = bytes ? aot_cu.cuMemcpyAsync(to, from, bytes, stream) : 0;
+  return code ? aot_set_driver_error(code, "cuMemcpyAsync") : 0;
+}
+
+int aot_current_device(int *device)
+{
+  int code = aot_driver_state();
+  if (code)
+    return code;
+  CUcontext current = NULL;
+  CUdevice found = 0;
+  *device = aot_default_device();
+  code = aot_cu.cuCtxGetCurrent(&current);
+  if (!code && current && !(code = aot_cu.cuCtxGetDevice(&found)))
+    *device = found;
+  return code ? aot_set_driver_error(code, "cuCtxGetCurrent") : 0;
+}
+
+static int put(PyObject *facts, const char *name, PyObject *value)
+{
+  int status = value ? PyDict_SetItemString(facts, name, value) : -1;
+  Py_XDECREF(value);
+  return status;
+}
+
+/* What the driver says about one device, before any context exists: cuDevice* calls only. */
+static int put_device(PyObject *facts, int ordinal)
+{
+  CUdevice device;
+  char name[256] = "";
+  int major = 0, minor = 0, code = aot_cu.cuDeviceGet(&device, ordinal);
+  if (!code)
+    code = aot_cu.cuDeviceGetName(name, sizeof name, device);
+  if (!code)
+    code = aot_cu.cuDeviceGetAttribute(&major, CU_DEVICE_CAPABILITY_MAJOR, device);
+  if (!code)
+    code = aot_cu.cuDeviceGetAttribute(&minor, CU_DEVICE_CAPABILITY_MINOR, device);
+  if (code) {
+    aot_set_driver_error(code, "cuDeviceGetAttribute");
+    return put(facts, "error", PyUnicode_FromString(aot_last_error()));
+  }
+  return put(facts, "name", PyUnicode_FromString(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
+}
+
+static int put_facts(PyObject *facts, int ordinal)
+{
+  char message[AOT_MESSAGE_BYTES] = "";
+  if (aot_driver(message, sizeof message))
+    return put(facts, "error", PyUnicode_FromString(message));
+  int count = 0, version = 0, code = aot_cu.cuDeviceGetCount(&count);
+  if (!code)
+    code = aot_cu.cuDriverGetVersion(&version);
+  if (!code && ordinal < 0)
+    code = aot_current_device(&ordinal);
+  if (code) {
+    aot_set_driver_error(code, "cuDeviceGetCount");
+    return put(facts, "error", PyUnicode_FromString(aot_last_error()));
+  }
+  if (put(facts, "driver", PyLong_FromLong(version)) || put(facts, "devices", PyLong_FromLong(count)) ||
+      put(facts, "device", PyLong_FromLong(ordinal)))
+    return -1;
+  return ordinal < count ? put_device(facts, ordinal) : 0;
+}
+
+PyObject *aot_probe(PyObject *self, PyObject *device)
+{
+  (void)self;
+  long ordinal = device == Py_None ? -1 : PyLong_AsLong(device);
+  if (ordinal == -1 && PyErr_Occurred())
+    return NULL;
+  PyObject *facts = PyDict_New();
+  if (facts && put_facts(facts, (int)ordinal))
+    Py_CLEAR(facts);
+  return facts;
+}

@@ -1,0 +1,77 @@
+/* Python exceptions for what goes wrong. In: codes of the driver or the core, with text. Out: an exception that is set.
+ * Errors of the driver are CudaError (a RuntimeError) with .code and .name; wrong arguments are TypeError or ValueError. */
+#include "py.h"
+#include <stdarg.h>
+
+PyObject *aot_cuda_error;
+
+int aot_error_setup(PyObject *module)
+{
+  if (!aot_cuda_error) {
+    char name[256];
+    PyOS_snprintf(name, sizeof name, "%s.CudaError", aot_this_package.name);
+    aot_cuda_error = PyErr_NewExceptionWithDoc(name, "An error of the CUDA driver: `code` is its number, `name` its name, such as CUDA_ERROR_OUT_OF_MEMORY.",
+                                               PyExc_RuntimeError, NULL);
+    if (!aot_cuda_error)
+      return -1;
+  }
+  return PyModule_AddObjectRef(module, "CudaError", aot_cuda_error);
+}
+
+static int raise_cuda(int code, const char *message)
+{
+  PyObject *error = PyObject_CallFunction(aot_cuda_error, "s", message);
+  PyObject *number = PyLong_FromLong(code), *name = PyUnicode_FromString(aot_error_name(code));
+  if (error && number && name && !PyObject_SetAttrString(error, "code", number) && !PyObject_SetAttrString(error, "name", name))
+    PyErr_SetObject(aot_cuda_error, error);
+  Py_XDECREF(error);
+  Py_XDECREF(number);
+  Py_XDECREF(name);
+  return -1;
+}
+
+int aot_raise(int code, const char *message)
+{
+  const char *text = message && *message ? message : aot_error_name(code);
+  if (code > 0 || code == AOT_E_NO_DRIVER)
+    return raise_cuda(code, text);
+  PyObject *exception = PyExc_RuntimeError;
+  if (code == AOT_E_PYTHON) {
+    if (PyErr_Occurred())
+      return -1;
+    text = "an allocator failed without saying why";
+  } else if (code == AOT_E_SIZE || code == AOT_E_LIMIT)
+    exception = PyExc_ValueError;
+  else if (code == AOT_E_NO_MEMORY)
+    exception = PyExc_MemoryError;
+  PyErr_SetString(exception, text);
+  return -1;
+}
+
+int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  PyObject *detail = PyUnicode_FromFormatV(format, list);
+  va_end(list);
+  if (!detail)
+    return -1;
+  const aot_value *value = &call->callable->args[index];
+  PyErr_Format(exception, "%s.%s() argument %u '%s': expected %s%U", call->callable->source->name, call->callable->name,
+               (unsigned)index + 1, value->name, value->type, detail);
+  Py_DECREF(detail);
+  return -1;
+}
+
+PyObject *aot_type_name(PyObject *object)
+{
+  PyObject *type = (PyObject *)Py_TYPE(object), *module = PyObject_GetAttrString(type, "__module__");
+  PyObject *name = PyObject_GetAttrString(type, "__qualname__"), *text = NULL;
+  if (module && name) {
+    int plain = !PyUnicode_Check(module) || !PyUnicode_CompareWithASCIIString(module, "builtins");
+    text = plain ? Py_NewRef(name) : PyUnicode_FromFormat("%U.%U", module, name);
+  }
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  return text;
+}

@@ -1,0 +1,338 @@
+/* Memory for results, and the call's value. In: results of the signature, out=. Out: Python objects of the caller's own kind.
+ *
+ * A result's memory comes from out=; else from the allocator of the first array's framework (C exchange API); else from our
+ * own pool, and our array is then turned into the caller's type by that framework's from_dlpack. Where out= shares memory with
+ * an argument, the result is computed elsewhere and copied over in stream order. */
+#include "py.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ out= */
+
+static int is_fresh(const aot_value *value) { return value->kind == AOT_ARRAY && value->alias < 0; }
+
+static int wrong_out(const aot_call *call, uint32_t k, PyObject *exception, const char *got, const char *problem)
+{
+  const aot_function *function = call->callable->function;
+  PyErr_Format(exception, "%s.%s() out= for result %u: expected %s, got %s: %s", function->source->name, function->name, (unsigned)k + 1,
+               function->results[k].type, got, problem);
+  return -1;
+}
+
+static int check_out(aot_call *call, uint32_t k, const aot_view *view)
+{
+  const aot_value *value = &call->callable->function->results[k];
+  char text[320];
+  if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
+    return wrong_out(call, k, PyExc_TypeError, "an array", "it is in host memory");
+  PyObject *exception;
+  const char *problem = aot_array_problem(value, view, &exception);
+  if (!problem && view->readonly) {
+    exception = PyExc_ValueError;
+    problem = "it is read-only";
+  }
+  if (!problem && view->device >= 0 && call->device >= 0 && view->device != call->device) {
+    exception = PyExc_ValueError;
+    problem = "it is on another device than the arguments";
+  }
+  if (!problem)
+    return 0;
+  aot_view_text(view, text, sizeof text);
+  return wrong_out(call, k, exception, text, problem);
+}
+
+static int overlaps_another(const aot_call *call, uint32_t k)
+{
+  const aot_output *mine = &call->outputs[k];
+  for (uint32_t i = 0; i < k; i++)
+    if (call->outputs[i].given && call->outputs[i].address < mine->high && mine->address < call->outputs[i].high)
+      return 1;
+  return 0;
+}
+
+static int overlaps_argument(const aot_call *call, const aot_output *output)
+{
+  for (uint32_t i = 0; i < call->callable->nargs; i++) {
+    const aot_value *value = &call->callable->args[i];
+    uint64_t low, high;
+    if (value->kind != AOT_ARRAY)
+      continue;
+    aot_reach(value, call->slots[i], &low, &high);
+    if (low < output->high && output->address < high)
+      return 1;
+  }
+  return 0;
+}
+
+static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view)
+{
+  aot_output *output = &call->outputs[k];
+  if (view->holder)
+    call->holders[call->nholders++] = view->holder;
+  if (check_out(call, k, view))
+    return -1;
+  int lazy = aot_view_lazy(object, kind, view);
+  if (lazy)
+    return lazy < 0 ? -1 : wrong_out(call, k, PyExc_ValueError, "a tensor", "it is conjugated or negated only when read");
+  if (call->device < 0)
+    call->device = view->device;
+  const aot_value *value = &call->callable->function->results[k];
+  output->given = object;
+  output->address = view->address;
+  output->bytes = aot_view_count(view) * value->storage;
+  output->high = view->address + (uint64_t)output->bytes;
+  memcpy(output->shape, view->shape, (size_t)value->rank * sizeof *view->shape);
+  output->overlaps = (uint8_t)overlaps_argument(call, output);
+  return overlaps_another(call, k) ? wrong_out(call, k, PyExc_ValueError, "an array", "it shares memory with another of out=") : 0;
+}
+
+static int read_out(aot_call *call, uint32_t k, PyObject *object)
+{
+  const aot_kind *found = aot_kind_of(object);
+  if (!found)
+    return -1;
+  aot_kind kind = *found;
+  aot_view view;
+  int status = aot_view_fast(object, &kind, &view);
+  if (!call->first_object && status >= 0) {
+    call->first_object = object;
+    call->first_kind = kind;
+    call->device = status ? view.device : -1;
+    if (aot_stream_choose(call))
+      return -1;
+  }
+  if (!status)
+    status = aot_view_slow(object, &kind, call->stream, &view);
+  if (status)
+    return status < 0 ? -1 : keep_out(call, k, object, &kind, &view);
+  PyObject *type = aot_type_name(object);
+  const char *name = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
+  if (name)
+    wrong_out(call, k, PyExc_TypeError, name, "an array on a GPU is needed");
+  Py_XDECREF(type);
+  return -1;
+}
+
+int aot_outputs_read(aot_call *call, PyObject *out)
+{
+  const aot_function *function = call->callable->function;
+  if (!out || out == Py_None)
+    return 0;
+  Py_ssize_t fresh = 0, given = PyTuple_Check(out) ? PyTuple_Size(out) : 1, next = 0;
+  for (uint32_t k = 0; k < function->nresults; k++)
+    fresh += is_fresh(&function->results[k]);
+  if (given != fresh) {
+    PyErr_Format(PyExc_TypeError, "%s.%s() makes %zd array%s: out= takes %s, got %zd", function->source->name, function->name, fresh,
+                 fresh == 1 ? "" : "s", fresh == 1 ? "one array" : "a tuple of that many", given);
+    return -1;
+  }
+  for (uint32_t k = 0; k < function->nresults; k++) {
+    if (!is_fresh(&function->results[k]))
+      continue;
+    PyObject *object = PyTuple_Check(out) ? PyTuple_GetItem(out, next++) : out;
+    if (object != Py_None && read_out(call, k, object))
+      return -1;
+  }
+  return 0;
+}
+
+/* ------------------------------------------------------------------ memory, while host code runs */
+
+typedef struct { char kind[64], text[512]; } allocator_words;
+
+/* Called from a framework's C++ frames: it only takes notes. */
+static void note_error(void *context, const char *kind, const char *message)
+{
+  allocator_words *words = context;
+  snprintf(words->kind, sizeof words->kind, "%s", kind ? kind : "");
+  snprintf(words->text, sizeof words->text, "%s", message ? message : "");
+}
+
+static int allocator_failed(const allocator_words *words)
+{
+  if (!PyErr_Occurred())
+    PyErr_Format(strcmp(words->kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "memory for a result: %s%s%s", words->kind,
+                 *words->kind ? ": " : "", *words->text ? words->text : "the allocator failed");
+  return AOT_E_PYTHON;
+}
+
+static int from_framework(aot_call *call, const aot_value *value, int64_t *shape, aot_output *output, uint64_t *address)
+{
+  const dl_exchange *exchange = call->first_kind.exchange;
+  dl_tensor prototype = {.device = {DL_CUDA, call->device}, .rank = value->rank, .dtype = {value->dl_code, value->dl_bits, 1}, .shape = shape};
+  allocator_words words = {"", ""};
+  dl_managed *managed = NULL;
+  if (exchange->allocate(&prototype, &managed, &words, note_error))
+    return allocator_failed(&words);
+  *address = (uint64_t)(uintptr_t)managed->tensor.data + managed->tensor.byte_offset;
+  void *object = NULL;
+  if (exchange->object_from_managed(managed, &object))
+    return allocator_failed(&words);
+  output->object = object;
+  return 0;
+}
+
+static int from_pool(aot_call *call, aot_frame *frame, const aot_value *value, int64_t bytes, aot_output *output, uint64_t *address)
+{
+  PyObject *owner = aot_stream_owner(call);
+  if (PyErr_Occurred())
+    return AOT_E_PYTHON;
+  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, bytes, address);
+  if (code) {
+    Py_XDECREF(owner);
+    return aot_record(frame, code, "%s", aot_last_error());
+  }
+  aot_device_memory memory = {*address, bytes, frame->stream, frame->device};
+  output->object = aot_device_array_new(&memory, value, frame->extents, owner);
+  output->ours = 1;
+  Py_XDECREF(owner);
+  return output->object ? 0 : AOT_E_PYTHON;
+}
+
+static int from_out(aot_call *call, aot_frame *frame, uint32_t k, uint64_t *address)
+{
+  const aot_value *value = &call->callable->function->results[k];
+  aot_output *output = &call->outputs[k];
+  if (memcmp(output->shape, frame->extents, (size_t)value->rank * sizeof *output->shape)) {
+    char got[320], made[320];
+    dl_dtype dtype = {value->dl_code, value->dl_bits, 1};
+    aot_view view = {.shape = output->shape, .rank = value->rank, .dtype = dtype};
+    aot_view_text(&view, got, sizeof got);
+    view.shape = frame->extents;
+    aot_view_text(&view, made, sizeof made);
+    char problem[400];
+    snprintf(problem, sizeof problem, "the result is a %s", made);
+    wrong_out(call, k, PyExc_ValueError, got, problem);
+    return AOT_E_PYTHON;
+  }
+  *address = output->address;
+  if (!output->overlaps)
+    return 0;
+  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, output->bytes, &output->temporary);
+  *address = output->temporary;
+  return code ? aot_record(frame, code, "%s", aot_last_error()) : 0;
+}
+
+static int give_memory(aot_call *call, aot_frame *frame, uint32_t k, int64_t bytes, uint64_t *address)
+{
+  const aot_value *value = &call->callable->function->results[k];
+  aot_output *output = &call->outputs[k];
+  for (int i = 0; i < value->rank; i++)
+    if (frame->extents[i] < 0)
+      return aot_record(frame, AOT_E_SIZE, "result %u: negative size %lld", (unsigned)k + 1, (long long)frame->extents[i]);
+  if (output->given)
+    return from_out(call, frame, k, address);
+  const dl_exchange *exchange = call->first_kind.exchange;
+  if (call->first_object && exchange && exchange->allocate && exchange->object_from_managed)
+    return from_framework(call, value, frame->extents, output, address);
+  return from_pool(call, frame, value, bytes, output, address);
+}
+
+int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address)
+{
+  aot_call *call = frame->python;
+  const aot_function *function = call->callable->function;
+  if (k < 0 || k >= function->nresults || !is_fresh(&function->results[k]) || frame->nextents != function->results[k].rank ||
+      call->outputs[k].object)
+    return aot_record(frame, AOT_E_INTERNAL, "host code asks for memory of result %lld, which the signature does not have", (long long)k);
+  int released = call->released != NULL;
+  if (released)
+    PyEval_RestoreThread(call->released);
+  int code = give_memory(call, frame, (uint32_t)k, bytes, address);
+  if (released)
+    call->released = PyEval_SaveThread();
+  return code;
+}
+
+/* ------------------------------------------------------------------ after host code */
+
+int aot_outputs_finish(aot_call *call, int failed)
+{
+  int first = 0;
+  for (uint32_t k = 0; k < call->callable->function->nresults; k++) {
+    aot_output *output = &call->outputs[k];
+    if (!output->temporary)
+      continue;
+    int code = failed ? 0 : aot_copy_device(output->address, output->temporary, (uint64_t)output->bytes, call->stream);
+    int freed = aot_pool_free(output->temporary, call->stream);
+    output->temporary = 0;
+    if (!first)
+      first = code ? code : freed;
+  }
+  return first;
+}
+
+/* JAX's arrays say jaxlib, where there is no from_dlpack. Frameworks without one (numba, cuda.core) get our array. */
+static PyObject *find_converter(const aot_kind *kind)
+{
+  PyObject *name = PyObject_GetAttrString((PyObject *)kind->type, "__module__");
+  const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  char root[64];
+  snprintf(root, sizeof root, "%.*s", text ? (int)strcspn(text, ".") : 0, text ? text : "");
+  Py_XDECREF(name);
+  PyErr_Clear();
+  const char *home = strcmp(root, "jaxlib") && strcmp(root, "jax") ? root : "jax.numpy";
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), home);
+  PyObject *converter = module ? PyObject_GetAttrString(module, "from_dlpack") : NULL;
+  if (!converter && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_AttributeError))
+    PyErr_Clear();
+  return converter;
+}
+
+static int convert(const aot_call *call, aot_output *output)
+{
+  if (!output->ours || !call->first_object || call->first_kind.ours)
+    return 0;
+  PyObject *converter = find_converter(&call->first_kind);
+  if (!converter)
+    return PyErr_Occurred() ? -1 : 0;
+  PyObject *converted = PyObject_CallFunctionObjArgs(converter, output->object, NULL);
+  Py_DECREF(converter);
+  if (!converted)
+    return -1;
+  Py_DECREF(output->object);
+  output->object = converted;
+  output->ours = 0;
+  return 0;
+}
+
+static PyObject *result_object(aot_call *call, uint32_t k)
+{
+  const aot_function *function = call->callable->function;
+  const aot_value *value = &function->results[k];
+  aot_output *output = &call->outputs[k];
+  if (value->alias >= 0)
+    return Py_NewRef(call->args[value->alias]);
+  if (value->kind == AOT_SCALAR)
+    return aot_number_object(value, call->slots[function->nargs + k]);
+  if (output->given)
+    return Py_NewRef(output->given);
+  if (!output->object) {
+    PyErr_Format(PyExc_RuntimeError, "%s.%s(): host code did not ask for memory of result %u", function->source->name, function->name,
+                 (unsigned)k + 1);
+    return NULL;
+  }
+  return convert(call, output) ? NULL : Py_NewRef(output->object);
+}
+
+PyObject *aot_outputs_return(aot_call *call)
+{
+  uint32_t count = call->callable->function->nresults;
+  if (count == 0)
+    Py_RETURN_NONE;
+  if (count == 1)
+    return result_object(call, 0);
+  PyObject *tuple = PyTuple_New(count);
+  for (uint32_t k = 0; tuple && k < count; k++) {
+    PyObject *object = result_object(call, k);
+    if (!object || PyTuple_SetItem(tuple, k, object))
+      Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+void aot_outputs_drop(aot_call *call)
+{
+  for (uint32_t k = 0; k < call->callable->function->nresults; k++)
+    Py_CLEAR(call->outputs[k].object);
+}

@@ -1,0 +1,181 @@
+/* Which stream a call goes to. In: stream=, and the first array argument. Out: two streams, ordered by events where they differ.
+ *
+ * stream= takes an int, an object with __cuda_stream__ (torch, CuPy, cuda.core, numba), or one with .cuda_stream or .ptr.
+ * Without it: the current stream of the arrays' framework, from the exchange API; else the array's __cuda_array_interface__
+ * stream; else CuPy's current stream if CuPy is loaded; else the legacy default stream. */
+#include "py.h"
+
+static int read_int(PyObject *number, void **stream)
+{
+  unsigned long long value = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred())
+    return -1;
+  *stream = (void *)(uintptr_t)value;
+  return 0;
+}
+
+static PyObject *optional(PyObject *object, const char *name)
+{
+  PyObject *found = PyObject_GetAttrString(object, name);
+  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
+    PyErr_Clear();
+  return found;
+}
+
+/* __cuda_stream__() -> (0, handle); early versions of the protocol had a property. */
+static int read_protocol(PyObject *found, void **stream)
+{
+  PyObject *pair = PyCallable_Check(found) ? PyObject_CallFunctionObjArgs(found, NULL) : Py_NewRef(found);
+  if (!pair)
+    return -1;
+  int status = -1;
+  if (PyTuple_Check(pair) && PyTuple_Size(pair) == 2)
+    status = read_int(PyTuple_GetItem(pair, 1), stream);
+  else
+    PyErr_SetString(PyExc_TypeError, "__cuda_stream__ must give (version, handle)");
+  Py_DECREF(pair);
+  return status;
+}
+
+int aot_stream_read(PyObject *object, void **stream)
+{
+  if (PyLong_Check(object) && !PyBool_Check(object))
+    return read_int(object, stream);
+  PyObject *found = optional(object, "__cuda_stream__");
+  if (found) {
+    int status = read_protocol(found, stream);
+    Py_DECREF(found);
+    return status;
+  }
+  static const char *const names[] = {"cuda_stream", "ptr"};
+  for (int i = 0; i < 2 && !found && !PyErr_Occurred(); i++)
+    found = optional(object, names[i]);
+  if (found) {
+    int status = read_int(found, stream);
+    Py_DECREF(found);
+    return status;
+  }
+  if (PyErr_Occurred())
+    return -1;
+  PyObject *type = aot_type_name(object);
+  if (type)
+    PyErr_Format(PyExc_TypeError, "stream= takes an int, an object with __cuda_stream__ or a torch stream, got %U", type);
+  Py_XDECREF(type);
+  return -1;
+}
+
+/* 1 found, 0 not, -1 error. */
+static int from_cuda_interface(PyObject *array, void **stream)
+{
+  PyObject *dict = PyObject_GetAttrString(array, "__cuda_array_interface__");
+  if (!dict) {
+    /* The property may refuse (a host array, an element type it has no name for); only the stream was wanted. */
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+      return -1;
+    PyErr_Clear();
+    return 0;
+  }
+  PyObject *found = PyDict_Check(dict) ? PyDict_GetItemString(dict, "stream") : NULL;
+  int status = found && found != Py_None ? (read_int(found, stream) ? -1 : 1) : 0;
+  Py_DECREF(dict);
+  return status;
+}
+
+static int from_cupy(void **stream)
+{
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "cupy");
+  PyObject *cuda = module ? optional(module, "cuda") : NULL;
+  PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
+  PyObject *handle = current ? PyObject_GetAttrString(current, "ptr") : NULL;
+  int status = PyErr_Occurred() ? -1 : 0;
+  if (handle)
+    status = read_int(handle, stream) ? -1 : 1;
+  Py_XDECREF(cuda);
+  Py_XDECREF(current);
+  Py_XDECREF(handle);
+  return status;
+}
+
+static int find_home(aot_call *call)
+{
+  call->home = NULL;
+  PyObject *array = call->first_object;
+  if (array) {
+    const dl_exchange *exchange = call->first_kind.exchange;
+    if (exchange && exchange->current_stream) {
+      if (!exchange->current_stream(DL_CUDA, call->device < 0 ? 0 : call->device, &call->home))
+        return 1;
+      if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "the array's framework did not tell its current stream");
+      return -1;
+    }
+    if (call->first_kind.ours) {
+      call->home = aot_device_array_stream(array);
+      return 1;
+    }
+    int found = from_cuda_interface(array, &call->home);
+    if (found)
+      return found;
+  }
+  return from_cupy(&call->home);
+}
+
+/* Memory of a result is freed in the order of its stream, so the stream must live as long. Streams of torch and JAX are never
+ * destroyed; CuPy's are, when their last reference goes. */
+PyObject *aot_stream_owner(const aot_call *call)
+{
+  if (call->stream_option)
+    return Py_NewRef(call->stream_option);
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "cupy");
+  PyObject *cuda = module ? optional(module, "cuda") : NULL;
+  PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
+  Py_XDECREF(cuda);
+  return current;
+}
+
+int aot_stream_choose(aot_call *call)
+{
+  int found = find_home(call);
+  if (found < 0)
+    return -1;
+  call->home_known = (uint8_t)found;
+  call->stream = call->home;
+  return call->stream_option ? aot_stream_read(call->stream_option, &call->stream) : 0;
+}
+
+/* 0 and 1 both name the legacy default stream. */
+static int differ(const aot_call *call)
+{
+  uintptr_t stream = (uintptr_t)call->stream, home = (uintptr_t)call->home;
+  return call->home_known && stream != home && (stream > 1 || home > 1);
+}
+
+static int check_device(const aot_call *call)
+{
+  int device;
+  int code = aot_stream_device(call->stream, &device);
+  if (code)
+    return aot_raise(code, aot_last_error());
+  if (device < 0 || device == call->device)
+    return 0;
+  PyErr_Format(PyExc_ValueError, "%s.%s(): stream= is of device %d, but the call runs on device %d", call->callable->source->name,
+               call->callable->name, device, call->device);
+  return -1;
+}
+
+int aot_stream_before(const aot_call *call)
+{
+  if (!call->stream_option)
+    return 0;
+  if (check_device(call))
+    return -1;
+  int code = differ(call) ? aot_stream_wait(call->stream, call->home) : 0;
+  return code ? aot_raise(code, aot_last_error()) : 0;
+}
+
+int aot_stream_after(const aot_call *call)
+{
+  if (!call->stream_option || !differ(call))
+    return 0;
+  return aot_stream_wait(call->home, call->stream);
+}
