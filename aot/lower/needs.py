@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from aot import mlir
-from aot.arch import CUBIN, Capability, Target
+from aot.arch import CUBIN, TABLE, Capability, Target
 from aot.errors import ArchUnfit, Diagnostic
 
 MOST_SHOWN = 8
@@ -43,6 +43,10 @@ class Need:
         others = [f"sm_{major}0a" for major in self.majors if major != self.least[0]]
         return " or ".join([name, *others])
 
+
+TARGETS = tuple(
+    Target(arch.capability, letter) for arch in TABLE for letter in ("", *(letter for letter, _ in arch.letters))
+)
 
 TURING, AMPERE, ADA, HOPPER = Need((7, 5)), Need((8, 0)), Need((8, 9)), Need((9, 0))
 WGMMA = Need((9, 0), letter=True, majors=(9,))
@@ -95,9 +99,16 @@ def check(module: mlir.Module, target: Target) -> None:
     misfits = [(op, need) for op in mlir.walk(module) if (need := _need(op)) and not need.met_by(target)]
     if not misfits:
         return
-    places = tuple(dict.fromkeys(_diagnostic(op, need) for op, need in misfits))
-    needed = sorted({need.text() for _, need in misfits})
-    raise unfit(module, target, f"needs {', and '.join(needed)}", places[:MOST_SHOWN])
+    needed = _strongest({need for _, need in misfits})
+    places = dict.fromkeys(_diagnostic(op, need) for op, need in misfits if need in needed)
+    what = " and ".join(sorted(need.text() for need in needed))
+    raise unfit(module, target, f"needs {what}", tuple(places)[:MOST_SHOWN])
+
+
+def _strongest(found: set[Need]) -> set[Need]:
+    """The needs that no other one implies."""
+    serving = {need: {each for each in TARGETS if need.met_by(each)} for need in found}
+    return {need for need in found if not any(serving[other] < serving[need] for other in found)}
 
 
 def unfit(module: mlir.Module, target: Target, why: str, places: tuple[Diagnostic, ...]) -> ArchUnfit:
