@@ -2,7 +2,7 @@
 
 In: the product of ``aot.lower.tensor.lower``. Out: functions on numpy arrays. Every ``gpu.launch`` becomes loops over
 blocks and threads (the kernels of this level have no barriers), in rising or falling order: a result that
-depends on the order is a race.
+depends on the order is a race. Arrays are in memory that host code cannot access, as on a GPU.
 
 >>> program = build("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> { ... }")   # doctest: +SKIP
 >>> program.call("f", numpy.ones(3, "f4")).results
@@ -61,6 +61,7 @@ _DTYPES = {
     "f8E5M2FNUZ": numpy.dtype(ml_dtypes.float8_e5m2fnuz),
     "f8E4M3B11FNUZ": numpy.dtype(ml_dtypes.float8_e4m3b11fnuz),
     "f8E8M0FNU": numpy.dtype(ml_dtypes.float8_e8m0fnu),
+    "f4E2M1FN": numpy.dtype(ml_dtypes.float4_e2m1fn),
 }
 
 
@@ -92,13 +93,16 @@ class Program:
 
     def call(self, name: str, *arguments: Any) -> Outcome:
         function = next(each for each in self.lowered.functions if each.name == name)
-        slots, keep = _slots(function, arguments)
+        slots, keep = _slots(self.library, function, arguments)
         entry = ctypes.cast(getattr(self.library, f"cpurun_entry_{name}"), ctypes.c_void_p)
         self.library.cpurun_call.restype = ctypes.c_char_p
         error = self.library.cpurun_call(entry, slots)
         results = (
             [] if error else [_result(self.library, function, k, arguments, keep) for k in range(len(function.results))]
         )
+        for value, words in zip(arguments, keep, strict=False):
+            if isinstance(value, numpy.ndarray) and not isinstance(words, numpy.ndarray) and value.size:
+                _span(value)[:] = numpy.frombuffer(ctypes.string_at(words[0], _span(value).size), "u1")
         swept = self.library.cpurun_sweep()
         if error:
             raise CallError(error.decode())
@@ -113,6 +117,7 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
         lowered = tensor.lower(module, {}, options or tensor.Options(), mlir.no_dump)
         module = lowered.module
         text = str(module)
+        _declare(module, "cpurun_enter", "cpurun_leave")
         for launch in [op for op in mlir.walk(module) if op.name == "gpu.launch"]:
             _to_loops(launch, backwards=backwards)
         for op in public_functions(module):
@@ -126,11 +131,22 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
     return Program(kept, _compile(llvm_ir, lowered.functions), text)
 
 
+def _declare(module: Any, *names: str) -> None:
+    from mlir import ir
+    from mlir.dialects import func
+
+    with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
+        for name in names:
+            func.FuncOp(name, ir.FunctionType.get([], []), visibility="private")
+
+
 def _to_loops(launch: Any, *, backwards: bool) -> None:
     from mlir import ir
-    from mlir.dialects import arith, scf
+    from mlir.dialects import arith, func, scf
 
     index = ir.IndexType.get()
+    with ir.InsertionPoint(launch), launch.location:
+        func.CallOp([], "cpurun_enter", [])
     seg = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
     sizes = list(launch.operands)[seg[0] : seg[0] + 6]
     body = launch.regions[0].blocks[0]
@@ -151,6 +167,8 @@ def _to_loops(launch: Any, *, backwards: bool) -> None:
         argument.replace_all_uses_with(value)
     for op in [each.operation for each in body.operations][:-1]:
         op.move_before(end)
+    with ir.InsertionPoint(launch), launch.location:
+        func.CallOp([], "cpurun_leave", [])
     launch.erase()
 
 
@@ -235,17 +253,31 @@ def dtype(name: str) -> numpy.dtype[Any]:
     return numpy.dtype(f"f{bits // 8}")
 
 
-def _slots(function: Function, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
+def _span(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+    """The bytes from the array's first element to its last."""
+    last = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
+    size = last + array.itemsize if array.size else 0
+    return numpy.frombuffer((ctypes.c_uint8 * size).from_address(array.ctypes.data), "u1")
+
+
+def _slots(library: ctypes.CDLL, function: Function, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
     assert len(arguments) == len(function.args), f"{function.name} takes {len(function.args)} arguments"
     keep: list[Any] = []
+    library.cpurun_take.restype = ctypes.c_void_p
+    library.cpurun_take.argtypes = [ctypes.c_int64]
+    copies: dict[int, int] = {}  # the same array passed twice is the same memory
     for value, argument in zip(arguments, function.args, strict=True):
         kind = dtype(argument.type.dtype)
         if isinstance(argument.type, ArrayType):
             assert value.dtype == kind, (function.name, argument, value.dtype)
             assert value.ndim == len(argument.type.shape), (function.name, argument, value.shape)
+            memory = copies.get(value.ctypes.data) or library.cpurun_take(max(1, _span(value).size))
+            copies[value.ctypes.data] = memory
+            library.cpurun_enter()
+            ctypes.memmove(memory, value.ctypes.data, _span(value).size)
             words = [
-                value.ctypes.data,
-                value.ctypes.data,
+                memory,
+                memory,
                 0,
                 *value.shape,
                 *(s // kind.itemsize for s in value.strides),

@@ -168,11 +168,14 @@ def _decode_exponent(word: mlir.Value) -> mlir.Value:
 
 
 def _encode_exponent(bits: mlir.Value) -> mlir.Value:
-    """Nearest power of two, halfway cases up; zero, negative and too large values are NaN."""
+    """Nearest power of two, halfway cases up; zero, negative and too large values are NaN.
+
+    Below 2**-126 the rule is that of ml_dtypes and torch: everything above 2**-127 goes up.
+    """
     half = _constant(bits, 1 << 22)
     rounded = arith.ShRUIOp(arith.AddIOp(bits, half).result, _constant(bits, F32_MANTISSA)).result
     rounded = arith.MinUIOp(rounded, _constant(bits, 0xFF)).result
-    small = arith.ExtUIOp(bits.type, _compare(_P.uge, bits, 3 << 21)).result
+    small = arith.ExtUIOp(bits.type, _compare(_P.ugt, bits, 1 << 22)).result
     code = _select(_compare(_P.ult, bits, 1 << F32_MANTISSA), small, rounded)
     is_nan = arith.OrIOp(_compare(_P.eq, bits, 0), _compare(_P.slt, bits, 0)).result
     return _select(is_nan, _constant(bits, 0xFF), code)

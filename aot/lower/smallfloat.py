@@ -16,11 +16,12 @@ from mlir.dialects import arith
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import bytestorage, minifloat
-from aot.lower.bytestorage import Small
 from aot.lower.codes import code_type, small_float, with_element
+from aot.lower.minifloat import F32_MANTISSA
 
-_EMULATE = "arith-emulate-unsupported-floats{{source-types={names} target-type=f32}}"
-_MATH = "math-extend-to-supported-types{extra-types=f16,bf16 target-type=f32}"
+_ARITHMETIC = frozenset({"arith", "math"})
+"""Dialects whose other operations are done in f32 and rounded."""
+_FROM_INTEGERS = frozenset({"arith.sitofp", "arith.uitofp"})
 _CASTS = frozenset({"arith.extf", "arith.truncf"})
 _MOVES = frozenset(
     {
@@ -80,7 +81,7 @@ def rewrite(module: mlir.Module) -> int:
     if any(op.name.startswith("linalg.") for op in small.users):
         mlir.run_passes(module, ["convert-linalg-to-loops"], "lowering linalg")
     if small.floats:
-        _spell_out(module, small)
+        _spell_out(module)
     changed = bytestorage.use_bytes(module)
     for op in mlir.walk(module):
         if op.name == "arith.bitcast" and op.operands[0].type == op.results[0].type:
@@ -90,16 +91,40 @@ def rewrite(module: mlir.Module) -> int:
     return changed
 
 
-def _spell_out(module: mlir.Module, small: Small) -> None:
+def _spell_out(module: mlir.Module) -> None:
     """Leave only moves and bit casts of small floats."""
-    mlir.run_passes(module, [_EMULATE.format(names=",".join(small.floats))], "emulating small floats")
-    if any(name.startswith("math.") for name in mlir.op_names(module)):
-        mlir.run_passes(module, [_MATH], "emulating functions of small floats")
     for op in mlir.walk(module):
-        if op.name in _CASTS and any(small_float(value.type) for value in (*op.operands, *op.results)):
+        if op.name.partition(".")[0] in _ARITHMETIC and op.name not in _MOVES | _CASTS and _is_small(op):
+            _compute_wide(op)
+    for op in mlir.walk(module):
+        if op.name in _CASTS and _is_small(op):
             _cast(op)
     for op in mlir.walk(module):
         _require_move(op)
+
+
+def _is_small(op: mlir.Operation) -> bool:
+    return any(small_float(value.type) for value in (*op.operands, *op.results))
+
+
+def _compute_wide(op: mlir.Operation) -> None:
+    """Extend what goes into the operation to f32, and round what comes out."""
+    wide = ir.F32Type.get()
+    if op.name in _FROM_INTEGERS and _element(op.operands[0].type).width > F32_MANTISSA + 1:
+        # Rounded to f32 first, such integers would be rounded twice.
+        wide = ir.F64Type.get()
+    with ir.InsertionPoint(op), op.location:
+        for number, value in enumerate(op.operands):
+            if small_float(value.type):
+                op.operands[number] = arith.ExtFOp(with_element(value.type, wide), value).result
+    for result in op.results:
+        narrow = result.type
+        if not small_float(narrow):
+            continue
+        result.set_type(with_element(narrow, wide))
+        with ir.InsertionPoint.after(op), op.location:
+            rounded = arith.TruncFOp(narrow, result)
+        result.replace_all_uses_except(rounded.result, rounded.operation)
 
 
 def _cast(op: mlir.Operation) -> None:
