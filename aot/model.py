@@ -256,3 +256,5 @@ class PackageSpec:
     """(name, namespace) of the functions that also stand at top level, sorted."""
     description: str = ""
     """One line; empty: a line that says what the package is."""
+    license: str = ""
+    """SPDX expression; empty: the package does not say."""

@@ -85,6 +85,14 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     return _result(planned, compiled, published, sdist, time.monotonic() - start)
 
 
+def _package(planned: Plan, compiled: Sequence[CompiledSource]) -> fileset.FileSet:
+    """The generated package as a value."""
+    spec = _spec(planned, compiled)
+    return package.render(
+        spec, compiled, metadata.manifest(spec, compiled), package.read_templates(resources.templates())
+    )
+
+
 def _jobs(planned: Plan) -> tuple[CompileJob, ...]:
     tool = _tool_id(planned)
     return tuple(_job(planned, source, tool) for source in planned.sources)
@@ -145,6 +153,7 @@ def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
         versions=versions,
         top_level=naming.top_level({each.name: callables(each) for each in compiled}),
         description=planned.package.description,
+        license=planned.package.license,
     )
 
 

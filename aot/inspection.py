@@ -1,0 +1,222 @@
+"""``aot inspect``: what is inside a built package.
+
+In: a wheel, a folder, or an extension. Out: Inspection, its text, a kernel's PTX or machine code.
+
+>>> inspect("dist/demo.whl").coverage[0].how   # doctest: +SKIP
+'cubin'
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aot import arch, opened, process, toolchain
+from aot.arch import Coverage
+from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
+from aot.opened import Blob, Opened
+from aot.report import plain_table
+
+_ORDER = ("cubin", "ptx", "none")
+
+
+@dataclass(frozen=True)
+class SourceCoverage:
+    """What each compute capability gets from one source's blob."""
+
+    source: str
+    rows: tuple[Coverage, ...]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A package, looked through."""
+
+    package: Opened
+    sources: tuple[SourceCoverage, ...]
+
+    @property
+    def coverage(self) -> tuple[Coverage, ...]:
+        """Per capability the weakest answer of all sources: the package runs only where all of them do."""
+        columns = zip(*(each.rows for each in self.sources), strict=True)
+        return tuple(max(column, key=lambda each: _ORDER.index(each.how)) for column in columns)
+
+    def as_json(self) -> dict[str, object]:
+        """The manifest, and ``coverage`` beside it."""
+        images = {
+            blob.source: [
+                {"target": e.target, "kind": e.kind, "bytes": e.bytes, "compressed": e.compressed} for e in blob.entries
+            ]
+            for blob in self.package.blobs
+        }
+        coverage = {
+            each.source: {_capability(row): {"how": row.how, "image": row.image} for row in each.rows}
+            for each in self.sources
+        }
+        return {**(self.package.manifest or {}), "stored_images": images, "coverage": coverage}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A kernel by the name a user gave."""
+
+    blob: Blob
+    symbol: str
+
+
+def inspect(path: str) -> Inspection:
+    """Looks through a package."""
+    package = opened.open_package(path)
+    return Inspection(package, tuple(_coverage(blob) for blob in package.blobs))
+
+
+def text(found: Inspection) -> str:
+    """Everything as tables."""
+    package = found.package
+    parts = []
+    if package.manifest is not None:
+        tools = package.manifest["toolchain"]
+        made = ", ".join(f"{name} {tools[name]}" for name in ("aot", "mlir", "ptxas") if name in tools)
+        parts.append(f"{package.manifest['package']} {package.manifest['version']}, made by {made}")
+        parts.append(f"needs a driver of CUDA {_cuda(tools['min_driver_cuda'])} or newer")
+        parts += [_module_text(module) for module in package.manifest["modules"]]
+    else:
+        parts.append(f"{package.path}: no {opened.MANIFEST} beside it; images only")
+        parts += [_images_text(blob) for blob in package.blobs]
+    if found.sources:
+        rows = [[_capability(row), row.how, row.image] for row in found.coverage]
+        parts.append(plain_table("runs on", ["capability", "by", "image"], rows))
+    sizes = sum(len(blob.data) for blob in package.blobs)
+    parts.append(
+        f"device code: {sizes} bytes in {len(package.blobs)} blobs; extension: {package.extension_bytes} bytes"
+    )
+    return "\n\n".join(parts)
+
+
+def ptx_text(path: str, kernel: str) -> str:
+    """A kernel's PTX: the file's head and the kernel's own part."""
+    found = _find(opened.open_package(path), kernel)
+    whole = _cuobjdump(found.blob, ["-ptx"])
+    entry = re.search(rf"^[^\n]*\.entry {re.escape(found.symbol)}\b.*?^}}", whole, re.MULTILINE | re.DOTALL)
+    if entry is None:
+        kinds = ", ".join(each.target for each in found.blob.entries)
+        raise UsageError(
+            f"no PTX of kernel '{kernel}' is in the package: images are {kinds}", hint="build it with --ptx"
+        )
+    head = re.search(r"^\.version.*?^\.address_size[^\n]*", whole, re.MULTILINE | re.DOTALL)
+    return f"{head.group()}\n\n{entry.group()}" if head else entry.group()
+
+
+def sass_text(path: str, kernel: str, target: str | None) -> str:
+    """A kernel's machine code on one architecture, the first that has it by default."""
+    found = _find(opened.open_package(path), kernel)
+    cubins = [each.target for each in found.blob.entries if each.kind == arch.CUBIN]
+    if not cubins:
+        raise UsageError(f"no machine code of kernel '{kernel}' is in the package, only PTX", hint="use --ptx")
+    if target is not None and target not in cubins:
+        raise UnknownArch(f"no image for '{target}': there are {', '.join(cubins)}")
+    shown = _cuobjdump(found.blob, ["-sass", "-arch", target or cubins[0], "-fun", found.symbol])
+    return shown[shown.find("\tcode for") :].strip("\n") if "\tcode for" in shown else shown
+
+
+def _coverage(blob: Blob) -> SourceCoverage:
+    # Lettered PTX (of a ready binary) promises nothing that the table could tell.
+    images = [
+        arch.target(each.target) for each in blob.entries if each.kind == arch.CUBIN or each.target[-1:].isdigit()
+    ]
+    return SourceCoverage(blob.source, arch.coverage(images))
+
+
+def _find(package: Opened, name: str) -> _Found:
+    """The kernel called ``name``, ``source.name``, ``module::name`` or by its symbol."""
+    if package.manifest is None:
+        raise UsageError(f"'{package.path}' has no {opened.MANIFEST} beside it: kernels are not known by name")
+    blobs = {blob.source: blob for blob in package.blobs}
+    known: dict[str, set[tuple[str, str]]] = {}
+    for module in package.manifest["modules"]:
+        for kernel in module["kernels"]:
+            place = (module["name"], kernel["symbol"])
+            names = (kernel["name"], kernel["symbol"], f"{kernel['module']}::{kernel['name']}")
+            for each in (*names, *(f"{module['name']}.{other}" for other in names)):
+                known.setdefault(each, set()).add(place)
+    found = sorted(known.get(name, ()))
+    if len(found) == 1:
+        source, symbol = found[0]
+        return _Found(blobs[source], symbol)
+    all_names = sorted(f"{source}.{symbol}" for source, symbol in set().union(*known.values()))
+    if found:
+        raise UsageError(
+            f"several kernels are called '{name}'", hint=f"name one: {', '.join('.'.join(e) for e in found)}"
+        )
+    raise UsageError(f"no kernel '{name}' in '{package.path}'", hint=f"there are: {', '.join(all_names) or 'none'}")
+
+
+def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
+    tools = toolchain.find()
+    if tools.cuobjdump is None:
+        raise ToolMissing(
+            "cuobjdump was not found",
+            hint="install it with: python -m pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm",
+        )
+    with tempfile.TemporaryDirectory(prefix="aot-inspect-") as folder:
+        file = Path(folder, "blob.fatbin")
+        file.write_bytes(blob.data)
+        return process.check([tools.cuobjdump, *options, file], error=AotError).stdout.decode("utf-8", "replace")
+
+
+def _module_text(module: Mapping[str, Any]) -> str:
+    lines = [f"{module['name']}: {module['blob_bytes']} bytes, host code for {', '.join(module['host']) or 'nothing'}"]
+    for image in module["images"]:
+        built = "" if image["requested"] == image["target"] else f" (asked for as {image['requested']})"
+        lines.append(f"  {image['kind']} {image['target']}{built}: {image['bytes']} bytes")
+    if module.get("skipped"):
+        lines.append(f"  left out by aot.toml: {', '.join(module['skipped'])}")
+    for function in module["functions"]:
+        lines.append(
+            f"  {function['name']}({', '.join(map(_argument, function['args']))}){_results(function['results'])}"
+        )
+    rows = [row for kernel in module["kernels"] for row in _usage_rows(kernel)]
+    if rows:
+        columns = ["kernel", "arch", "registers", "shared", "stack", "spills", "threads"]
+        lines += ["  " + line for line in plain_table("", columns, rows).splitlines()]
+    return "\n".join(lines)
+
+
+def _usage_rows(kernel: Mapping[str, Any]) -> list[list[str]]:
+    keys = ("registers", "static_shared_bytes", "local_bytes", "spill_bytes", "max_threads")
+    rows = [
+        [kernel["name"], target, *(str(used[key]) for key in keys)] for target, used in sorted(kernel["usage"].items())
+    ]
+    return rows or [[kernel["name"], *("-" for _ in range(6))]]
+
+
+def _argument(argument: Mapping[str, Any]) -> str:
+    return f"{argument['name']}: {_type(argument)}"
+
+
+def _results(results: Sequence[Mapping[str, Any]]) -> str:
+    return f" -> {', '.join(map(_type, results))}" if results else ""
+
+
+def _type(value: Mapping[str, Any]) -> str:
+    if value["kind"] == "scalar":
+        return str(value["dtype"])
+    dims = "".join(f"{'?' if extent is None else extent}x" for extent in value["shape"])
+    return f"{value['kind']}<{dims}{value['dtype']}>"
+
+
+def _images_text(blob: Blob) -> str:
+    rows = [[each.target, each.kind, str(each.bytes)] for each in blob.entries]
+    return plain_table(f"blob {blob.source}: {len(blob.data)} bytes", ["target", "kind", "bytes"], rows)
+
+
+def _capability(row: Coverage) -> str:
+    return f"{row.capability[0]}.{row.capability[1]}"
+
+
+def _cuda(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"

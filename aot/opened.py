@@ -1,0 +1,178 @@
+"""A built package, opened for inspection: its manifest and its blobs.
+
+In: a wheel, the folder of an installed package or of its tree, or an extension alone. Out: Opened.
+A blob is found in the extension by a fatbin's magic number and known by the hash in the manifest,
+so that neither symbols nor sections need to be there.
+
+>>> open_package("dist/demo-1.0-cp310-abi3-linux_x86_64.whl").manifest["package"]   # doctest: +SKIP
+'demo'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aot import fatbin, fileset
+from aot.errors import AotError, LoweringError, MismatchError, UsageError
+
+MANIFEST = "aot.json"
+SCHEMA = 1
+_HEADER = struct.Struct("<IHHQ")
+_MAGIC = b"\x50\xed\x55\xba"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """One fatbin."""
+
+    source: str
+    """Namespace it belongs to; its number when there is no manifest."""
+    data: bytes
+    entries: tuple[fatbin.Entry, ...]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What was found at a path."""
+
+    path: str
+    manifest: Mapping[str, Any] | None
+    """The document of docs/design.md; None for an extension that lies alone."""
+    blobs: tuple[Blob, ...]
+    extension_bytes: int
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The two files that matter, wherever they lie."""
+
+    manifest: bytes | None
+    extension: bytes
+
+
+def open_package(path: str) -> Opened:
+    """Opens whatever ``path`` is; UsageError when it is nothing of ours."""
+    place = Path(path)
+    if not place.exists():
+        raise UsageError(
+            f"'{path}' does not exist", hint="name a wheel, the folder of a package, or its extension (.so)"
+        )
+    if place.is_dir():
+        files = _folder(place)
+    elif place.suffix == ".whl":
+        files = _wheel(place)
+    elif place.suffix == ".so":
+        files = _extension(place)
+    else:
+        raise UsageError(f"'{path}' is neither a wheel, a folder nor an extension (.so)")
+    manifest = None if files.manifest is None else _manifest(files.manifest, path)
+    return Opened(path, manifest, tuple(_blobs(files.extension, manifest, path)), len(files.extension))
+
+
+def _wheel(path: Path) -> _Files:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            manifest = _only([name for name in names if name.rpartition("/")[2] == MANIFEST], MANIFEST, path)
+            extension = _only([name for name in names if name.endswith(".so")], "extension (*.so)", path)
+            return _Files(archive.read(manifest), archive.read(extension))
+    except (zipfile.BadZipFile, OSError) as error:
+        raise AotError(f"'{path}' cannot be read as a wheel: {error}") from error
+
+
+def _folder(path: Path) -> _Files:
+    wheels = sorted(path.glob("*.whl"))
+    if len(wheels) == 1:
+        return _wheel(wheels[0])
+    if wheels:
+        raise UsageError(f"'{path}' holds {len(wheels)} wheels", hint=f"name one, such as {wheels[0]}")
+    found = [path / MANIFEST] if (path / MANIFEST).is_file() else sorted(path.glob(f"*/{MANIFEST}"))
+    manifest = _only([str(each) for each in found], MANIFEST, path)
+    package = Path(manifest).parent
+    places = (package, package.parent)
+    extensions = [each for place in places for each in sorted(place.glob(f"_{package.name}*.so"))]
+    return _Files(fileset.read_file(Path(manifest)), fileset.read_file(Path(_only(map(str, extensions), "*.so", path))))
+
+
+def _extension(path: Path) -> _Files:
+    """The manifest lies beside it, or in the package folder beside it."""
+    package = path.name.lstrip("_").partition(".")[0]
+    places = (path.parent / MANIFEST, path.parent / package / MANIFEST)
+    manifest = next((fileset.read_file(place) for place in places if place.is_file()), None)
+    return _Files(manifest, fileset.read_file(path))
+
+
+def _only(found: Sequence[str] | Iterator[str], what: str, path: Path) -> str:
+    names = list(found)
+    if len(names) != 1:
+        number = f"{len(names)} of them: {', '.join(names[:4])}" if names else "none"
+        raise UsageError(f"'{path}' is not one package made by aot: {what}: {number}")
+    return names[0]
+
+
+def _manifest(data: bytes, path: str) -> Mapping[str, Any]:
+    try:
+        manifest = json.loads(data)
+    except ValueError as error:
+        raise AotError(f"'{path}': {MANIFEST} is damaged: {error}") from error
+    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if schema != SCHEMA:
+        raise AotError(f"'{path}': the manifest has schema {schema!r}; this aot reads {SCHEMA}", hint="use a newer aot")
+    return dict(manifest)
+
+
+def _blobs(extension: bytes, manifest: Mapping[str, Any] | None, path: str) -> Iterator[Blob]:
+    """The fatbins of an extension; with a manifest, exactly those that it names."""
+    found = list(_fatbins(extension))
+    if manifest is None:
+        for number, data in enumerate(found):
+            yield Blob(str(number), data, fatbin.entries(data))
+        return
+    by_hash = {hashlib.sha256(data).hexdigest(): data for data in found}
+    for module in manifest["modules"]:
+        if not module.get("blob_bytes"):
+            continue
+        data = by_hash.get(module["blob_sha256"]) or _by_size(extension, module)
+        if data is None:
+            raise MismatchError(
+                f"'{path}': the blob of '{module['name']}' is not in the extension as the manifest says"
+            )
+        yield Blob(module["name"], data, fatbin.entries(data))
+
+
+def _by_size(extension: bytes, module: Mapping[str, Any]) -> bytes | None:
+    """A fatbin that goes on behind its header's size (a ready one of another tool may be padded)."""
+    size = module["blob_bytes"]
+    for start in _starts(extension):
+        data = extension[start : start + size]
+        if hashlib.sha256(data).hexdigest() == module["blob_sha256"]:
+            return data
+    return None
+
+
+def _starts(data: bytes) -> Iterator[int]:
+    start = data.find(_MAGIC)
+    while start >= 0:
+        yield start
+        start = data.find(_MAGIC, start + 1)
+
+
+def _fatbins(data: bytes) -> Iterator[bytes]:
+    """Every whole fatbin in ``data``; four bytes that only look like one are passed over."""
+    for start in _starts(data):
+        if start + _HEADER.size > len(data):
+            return
+        _, _, header, size = _HEADER.unpack_from(data, start)
+        blob = data[start : start + header + size]
+        try:
+            fatbin.entries(blob)
+        except (LoweringError, struct.error):
+            continue
+        yield blob
