@@ -1,7 +1,7 @@
 """Who touches which memory in launch-level host code, and what happens then.
 
 In: a module at launch level and its Spaces. Out: the same module, where host code touches host memory only:
-- an operation on device memory alone moves into a launch of one thread, or becomes a read that waits;
+- an operation on device memory alone becomes a launch, or a read that waits;
 - an operation that needs both sides, host memory in a kernel, host memory freed as device memory: errors, with place.
 
 ``memref.store %v, %argument[%i]`` becomes ``gpu.launch`` around it; ``memref.copy %host, %device`` is refused.
@@ -10,11 +10,10 @@ In: a module at launch level and its Spaces. Out: the same module, where host co
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
-from aot.lower import leftovers, level, views
+from aot.lower import devicework, leftovers, level, views
 from aot.lower.memory import DEVICE, HOST, MIXED, SHARED, Spaces
 
 PASS_ON = frozenset(
@@ -54,44 +53,12 @@ ROOTS = frozenset({"memref.alloc", "memref.alloca", "memref.get_global", "gpu.al
 def settle(module: mlir.Module, spaces: Spaces) -> None:
     """Check all accesses, and move those that belong on the device."""
     _check(module, spaces)
+    devicework.emit(module, spaces)
+    spaces = Spaces.read(module)
     if any(_touches_device(op, spaces) for op in _host_ops(module)):
         marks = _mark_host(module, spaces)
         leftovers.to_device(module)
         _unmark(module, marks)
-
-
-def stage_globals(module: mlir.Module) -> None:
-    """Give kernels that launch_func passes a global to a device copy of it, for the time of the launch."""
-    for op in mlir.walk(module):
-        if op.name != "gpu.launch_func" or mlir.inside_kernel(op):
-            continue
-        for number, value in enumerate(op.operands):
-            if views.is_memref(value) and views.global_of(value) is not None and _space(value) == "":
-                with ir.InsertionPoint(op), op.location:
-                    op.operands[number] = device_copy(value)
-
-
-def device_copy(value: mlir.Value) -> mlir.Value:
-    """Device memory with the same content, made at the insertion point; the runtime frees it after the call."""
-    wanted = ir.MemRefType(value.type)
-    plain = ir.MemRefType.get(wanted.shape, wanted.element_type)
-    dynamic = ir.ShapedType.get_dynamic_size()
-    sizes = [
-        memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result
-        for axis, extent in enumerate(wanted.shape)
-        if extent == dynamic
-    ]
-    segments = ir.DenseI32ArrayAttr.get([0, len(sizes), 0])
-    copy = ir.Operation.create(
-        "gpu.alloc", results=[plain], operands=sizes, attributes={"operandSegmentSizes": segments}
-    ).results[0]
-    ir.Operation.create("gpu.memcpy", operands=[copy, value])
-    return copy if plain == wanted else memref.CastOp(wanted, copy).result
-
-
-def _space(value: mlir.Value) -> str:
-    space = ir.MemRefType(value.type).memory_space
-    return "" if space is None else str(space)
 
 
 def _host_ops(module: mlir.Module) -> list[mlir.Operation]:

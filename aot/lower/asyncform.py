@@ -31,6 +31,15 @@ def is_token(value: mlir.Value) -> bool:
     return str(value.type) == TOKEN
 
 
+def await_too(op: mlir.Operation, tokens: Sequence[mlir.Value]) -> mlir.Operation:
+    """The operation, waiting for more tokens; it replaces the one given."""
+    awaited = [value for value in op.operands if is_token(value)]
+    with ir.InsertionPoint(op), op.location:
+        new = _again(op, [*awaited, *tokens], gives=any(is_token(value) for value in op.results))
+    _replace(op, list(new.results))
+    return new
+
+
 def _has_form(op: mlir.Operation) -> bool:
     waits_for = sum(is_token(value) for value in op.operands)
     gives = any(is_token(value) for value in op.results)

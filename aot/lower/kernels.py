@@ -58,9 +58,7 @@ def describe(joined: Joined, written: Written) -> tuple[Kernel, ...]:
     return tuple(_complete(each, ops.get(each.symbol), written, launched) for each in joined.kernels)
 
 
-def _complete(
-    place: KernelSymbol, op: mlir.Operation | None, written: Written, launched: set[str]
-) -> Kernel:
+def _complete(place: KernelSymbol, op: mlir.Operation | None, written: Written, launched: set[str]) -> Kernel:
     if op is None:
         return Kernel(place.name, place.module, place.symbol)
     known = written.get((place.module, place.name))

@@ -29,6 +29,7 @@ from aot.lower import (
     returned,
     signature,
     smallfloat,
+    staging,
     syncrule,
 )
 from aot.lower.memory import Spaces
@@ -74,7 +75,7 @@ def _settle_memory(module: mlir.Module, functions: Sequence[Function]) -> tuple[
     flags = {name: syncrule.flags(op, module, spaces) for name, op in ops.items()}
     returned.settle(module, functions, spaces)
     constants.sink(module)
-    access.stage_globals(module)
+    staging.stage(module, spaces)
     access.settle(module, Spaces.read(module))
     return tuple(
         replace(each, flags=syncrule.with_reads(flags[each.name], ops[each.name], module)) for each in functions

@@ -77,9 +77,9 @@ def prepare(module: mlir.Module) -> mlir.Module:
     mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
     _refuse_recursion(module)
     _separate_called_functions(module)
-    if not public_functions(module) and not _device_containers(module):
+    if not public_functions(module) and not _has_kernels(module):
         raise SourceError(
-            f"{module.context.aot_path}: no kernels: neither a public function with a body nor a gpu.module",
+            f"{module.context.aot_path}: no kernels: no public function with a body, and no kernel in a gpu.module",
             hint="functions marked 'private' are not part of a package; remove the word to export one",
         )
     return module
@@ -107,15 +107,14 @@ def is_private(function: mlir.Operation) -> bool:
 
 
 def is_kernel(function: mlir.Operation) -> bool:
-    """Whether the function is launched, and not called by device code."""
-    return any(mark in function.attributes for mark in KERNEL_MARKS)
+    """Whether the function is launched, and not called by device code. What returns a value cannot be launched."""
+    marked = any(mark in function.attributes for mark in KERNEL_MARKS)
+    return marked and not any(op.name == "llvm.return" and len(op.operands) for op in mlir.walk(function))
 
 
 def callees(function: mlir.Operation) -> set[str]:
     """Symbols that the function's own code refers to by ``func.call`` or ``func.constant``."""
-    return {
-        ir.FlatSymbolRefAttr(op.attributes[CALLS[op.name]]).value for op in mlir.walk(function) if op.name in CALLS
-    }
+    return {ir.FlatSymbolRefAttr(op.attributes[CALLS[op.name]]).value for op in mlir.walk(function) if op.name in CALLS}
 
 
 def reachable(function: mlir.Operation, module: mlir.Module) -> list[mlir.Operation]:
@@ -183,6 +182,11 @@ def _device_containers(module: mlir.Module) -> list[mlir.Operation]:
     return [op for op in _top(module) if op.name in DEVICE_CONTAINERS]
 
 
+def _has_kernels(module: mlir.Module) -> bool:
+    """Ready binaries have kernels too, but without a host function nobody knows which."""
+    return any(is_kernel(op) for container in _device_containers(module) for op in mlir.walk(container))
+
+
 def _level(function: mlir.Operation, module: mlir.Module) -> str:
     for each in reachable(function, module):
         for op in mlir.walk(each):
@@ -199,16 +203,13 @@ def _keep(module: mlir.Module, names: set[str], *, device: bool) -> None:
     if not device:
         for op in _device_containers(module):
             op.erase()
-    _drop_unused(module)
+    drop_unused(module)
 
 
-def _drop_unused(module: mlir.Module) -> None:
+def drop_unused(module: mlir.Module) -> None:
+    """Erase functions that no public function uses."""
     functions = [op for op in _top(module) if op.name == "func.func"]
-    used = {
-        mlir.symbol_name(each)
-        for function in public_functions(module)
-        for each in reachable(function, module)
-    }
+    used = {mlir.symbol_name(each) for function in public_functions(module) for each in reachable(function, module)}
     for op in functions:
         if mlir.symbol_name(op) not in used:
             op.erase()

@@ -106,6 +106,8 @@ def _outline(module: mlir.Module) -> None:
         mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
     passes = ["gpu-launch-sink-index-computations", "gpu-kernel-outlining"] if schedules else []
     mlir.run_passes(module, passes, "outlining kernels")
+    # Functions that only kernels call have been copied into the gpu.modules; the host could not run them.
+    level.drop_unused(module)
     asyncform.normalise(module)
     outlined = [
         op for op in _named(module, "gpu.launch_func") if symbols.path(op.attributes["kernel"])[0] not in before
@@ -121,9 +123,7 @@ def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
     return [op for op in mlir.walk(module) if op.name == name]
 
 
-def _name_kernels(
-    module: mlir.Module, outlined: list[mlir.Operation], schedules: list[ir.Attribute | None]
-) -> None:
+def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], schedules: list[ir.Attribute | None]) -> None:
     """Outlining names every kernel of a function alike, in gpu.modules of their own: number them."""
     containers = {mlir.symbol_name(op): op for op in _top(module) if op.name == "gpu.module"}
     numbers: dict[str, int] = {}
@@ -227,11 +227,18 @@ def _join_device(host: mlir.Module, source: str, kernels: list[KernelSymbol]) ->
             names[(module, name)] = (target, symbol)
             if level.is_kernel(op):
                 kernels.append(KernelSymbol(label, name, symbol))
+                _mark_for_llvm(op)
         symbols.rename_references(container, inner)
     for op in _top(host):
         if op.name != "gpu.module":
             symbols.rename_references(op, names)
     return _one_module(host, containers, target)
+
+
+def _mark_for_llvm(kernel: mlir.Operation) -> None:
+    """An ``llvm.func`` marked as a kernel for the GPU dialect only would become a plain function."""
+    if kernel.name == "llvm.func":
+        kernel.attributes["nvvm.kernel"] = ir.UnitAttr.get()
 
 
 def _one_module(host: mlir.Module, containers: list[mlir.Operation], name: str) -> mlir.Operation:

@@ -12,9 +12,10 @@ In: a function, its module. Out: flags. Decided before tokens are normalised, on
 from __future__ import annotations
 
 from mlir import ir
+from mlir.dialects import gpu
 
 from aot import mlir
-from aot.lower import asyncform, level
+from aot.lower import asyncform, level, symbols
 from aot.lower.memory import HOST, MIXED, Spaces
 from aot.lower.rtcalls import LOADS
 from aot.model import FORK, HOST_SYNC, MESSAGES, READS_DEVICE, SERIAL
@@ -47,7 +48,7 @@ def messages(function: mlir.Operation, module: mlir.Module) -> bool:
     ops = [op for each in level.reachable(function, module) for op in mlir.walk(each)]
     if any(_speaks(op) for op in ops if mlir.inside_kernel(op)):
         return True
-    launched = {tuple(ir.SymbolRefAttr(op.attributes["kernel"]).value) for op in ops if op.name == "gpu.launch_func"}
+    launched = {path for each in level.reachable(function, module) for path in _launched(each)}
     return bool(launched & _speaking_kernels(module))
 
 
@@ -93,13 +94,26 @@ def _speaks(op: mlir.Operation) -> bool:
     return ir.FlatSymbolRefAttr(op.attributes["callee"]).value in SPEAKING_CALLEES
 
 
-def _speaking_kernels(module: mlir.Module) -> set[tuple[str, str]]:
+def _launched(op: mlir.Operation) -> set[symbols.Path]:
+    """(module, kernel) of all gpu.launch_func in ``op``."""
+    return {symbols.path(each.attributes["kernel"]) for each in mlir.walk(op) if each.name == "gpu.launch_func"}
+
+
+def _speaks_binary(binary: mlir.Operation) -> bool:
+    """Whether ready code names what prints or asserts; compressed code does not show it."""
+    data = [gpu.ObjectAttr(each).object for each in ir.ArrayAttr(binary.attributes["objects"])]
+    return any(name.encode() in each for each in data for name in SPEAKING_CALLEES)
+
+
+def _speaking_kernels(module: mlir.Module) -> set[symbols.Path]:
     """(module, kernel) of all kernels in gpu.modules where something speaks.
 
     A module counts as a whole: which device functions a kernel calls is not worth following.
     """
     found = set()
     for container in mlir.walk(module):
+        if container.name == "gpu.binary" and _speaks_binary(container):
+            found |= {path for path in _launched(module) if path[0] == mlir.symbol_name(container)}
         if container.name != "gpu.module":
             continue
         inner = mlir.walk(container)
