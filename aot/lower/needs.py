@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from aot import mlir
 from aot.arch import CUBIN, TABLE, Capability, Target
 from aot.errors import ArchUnfit, Diagnostic
+from aot.model import Location
 
 MOST_SHOWN = 8
 """Places listed in one message."""
@@ -100,9 +101,13 @@ def check(module: mlir.Module, target: Target) -> None:
     if not misfits:
         return
     needed = _strongest({need for _, need in misfits})
-    places = dict.fromkeys(_diagnostic(op, need) for op, need in misfits if need in needed)
+    places: dict[Location, Diagnostic] = {}
+    for op, need in misfits:
+        # An operation of the source may have become several: one message for its place.
+        if need in needed:
+            places.setdefault(mlir.location_of(op), mlir.diagnostic_at(op, f"'{op.name}' needs {need.text()}"))
     what = " and ".join(sorted(need.text() for need in needed))
-    raise unfit(module, target, f"needs {what}", tuple(places)[:MOST_SHOWN])
+    raise unfit(module, target, f"needs {what}", tuple(places.values())[:MOST_SHOWN])
 
 
 def _strongest(found: set[Need]) -> set[Need]:
@@ -121,10 +126,6 @@ def unfit(module: mlir.Module, target: Target, why: str, places: tuple[Diagnosti
         hint="ask for other architectures with --archs, or leave this one out for this source in aot.toml "
         '([source.<name>] with archs = ["…"] or min-arch = "…")',
     )
-
-
-def _diagnostic(op: mlir.Operation, need: Need) -> Diagnostic:
-    return mlir.diagnostic_at(op, f"'{op.name}' needs {need.text()}")
 
 
 def _need(op: mlir.Operation) -> Need | None:
