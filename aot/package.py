@@ -1,6 +1,6 @@
 """The generated package as a value: path -> bytes. Nothing is written here.
 
-In: PackageSpec, CompiledSources, the manifest, and the files of ``templates/``. Out: the tree that ``pip install`` takes.
+In: PackageSpec, CompiledSources, the manifest, the files of ``templates/``. Out: the tree that ``pip install`` takes.
 Templates loop and print; what they print is computed here and in ``tables`` and ``signatures``.
 
 >>> files = render(spec, sources, manifest, read_templates())                 # doctest: +SKIP

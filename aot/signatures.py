@@ -1,6 +1,6 @@
 """What Python shows of a function or kernel: signature, docstring, stub.
 
-In: model.Function or model.Kernel. Out: text for ``__doc__`` (with CPython's ``__text_signature__`` on top) and for stubs.
+In: model.Function or model.Kernel. Out: text for ``__doc__`` (CPython's ``__text_signature__`` on top) and for stubs.
 
 >>> function_doc(forward).splitlines()[0]                                     # doctest: +SKIP
 'forward(x, eps, *, stream=None, out=None)'

@@ -1,6 +1,6 @@
 """The constant tables of a package, as rows that a template prints.
 
-In: CompiledSource. Out: frozen rows whose fields are what templates/package/tables.c.in writes, nothing left to compute.
+In: CompiledSource. Out: frozen rows whose fields are what templates/package/source.c.in writes, nothing to compute.
 
 >>> source_row(compiled).functions[0].args[0].shape                           # doctest: +SKIP
 (None, 128)

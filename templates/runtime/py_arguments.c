@@ -5,8 +5,7 @@
 
 static size_t words_of(const aot_value *value) { return value->kind == AOT_ARRAY ? 3 + 2 * (size_t)value->rank : 2; }
 
-static int same_device(aot_call *call, uint32_t index, const aot_view *view)
-{
+static int same_device(aot_call *call, uint32_t index, const aot_view *view) {
   if (view->device < 0 || view->device == call->device)
     return 0;
   if (call->device < 0) {
@@ -22,8 +21,7 @@ static int same_device(aot_call *call, uint32_t index, const aot_view *view)
 static int is_pointer(const aot_value *value) { return value->kind == AOT_SCALAR && value->dl_code == AOT_DL_PTR; }
 
 /* A bare pointer says nothing about what it points to: only place, device and writability can be checked. */
-static int take_pointer(aot_call *call, uint32_t index, const aot_view *view, int64_t *slot)
-{
+static int take_pointer(aot_call *call, uint32_t index, const aot_view *view, int64_t *slot) {
   if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
     return aot_wrong(call, index, PyExc_TypeError, " on a GPU, got an array in host memory");
   if (view->readonly && call->callable->args[index].role != AOT_IN)
@@ -32,8 +30,7 @@ static int take_pointer(aot_call *call, uint32_t index, const aot_view *view, in
   return same_device(call, index, view);
 }
 
-static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *view, int64_t *slot)
-{
+static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *view, int64_t *slot) {
   const aot_value *value = &call->callable->args[index];
   if (view->holder)
     call->holders[call->nholders++] = view->holder;
@@ -49,8 +46,7 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
   return lazy ? -1 : 0;
 }
 
-static void note_first(aot_call *call, uint32_t index, const aot_kind *kind)
-{
+static void note_first(aot_call *call, uint32_t index, const aot_kind *kind) {
   if (call->first < 0) {
     call->first = (int32_t)index;
     call->first_object = call->args[index];
@@ -58,8 +54,7 @@ static void note_first(aot_call *call, uint32_t index, const aot_kind *kind)
   }
 }
 
-static int read_quick(aot_call *call, uint32_t index, int64_t *slot)
-{
+static int read_quick(aot_call *call, uint32_t index, int64_t *slot) {
   const aot_value *value = &call->callable->args[index];
   PyObject *object = call->args[index];
   if (value->kind == AOT_SCALAR && !is_pointer(value))
@@ -79,8 +74,7 @@ static int read_quick(aot_call *call, uint32_t index, int64_t *slot)
 }
 
 /* Kernels take addresses: for a pointer always, for an array where its shape is fixed by the kernel. */
-static int read_address(aot_call *call, uint32_t index, int64_t *slot)
-{
+static int read_address(aot_call *call, uint32_t index, int64_t *slot) {
   const aot_value *value = &call->callable->args[index];
   uint64_t address;
   int status = aot_address_read(call, index, &address);
@@ -98,8 +92,7 @@ static int read_address(aot_call *call, uint32_t index, int64_t *slot)
   return 1;
 }
 
-static int read_slow(aot_call *call, uint32_t index, int64_t *slot)
-{
+static int read_slow(aot_call *call, uint32_t index, int64_t *slot) {
   PyObject *object = call->args[index];
   if (call->callable->kernel) {
     int status = read_address(call, index, slot);
@@ -124,8 +117,7 @@ static int read_slow(aot_call *call, uint32_t index, int64_t *slot)
 }
 
 /* The first array decides about streams and results even when it has to wait. */
-static int find_first(aot_call *call)
-{
+static int find_first(aot_call *call) {
   for (uint32_t i = 0; i < call->callable->nargs && (call->first < 0 || (int32_t)i < call->first); i++) {
     if (call->slots[i] || (call->callable->kernel && (call->args[i] == Py_None || PyLong_Check(call->args[i]))))
       continue;
@@ -138,8 +130,7 @@ static int find_first(aot_call *call)
   return 0;
 }
 
-static int read_pending(aot_call *call)
-{
+static int read_pending(aot_call *call) {
   int64_t *word = call->words;
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     if (!call->slots[i]) {
@@ -152,8 +143,7 @@ static int read_pending(aot_call *call)
   return 0;
 }
 
-int aot_read_arguments(aot_call *call)
-{
+int aot_read_arguments(aot_call *call) {
   int64_t *word = call->words;
   call->nholders = call->pending = 0;
   call->first_object = NULL;
@@ -171,8 +161,7 @@ int aot_read_arguments(aot_call *call)
   return call->pending ? read_pending(call) : 0;
 }
 
-void aot_drop_holders(aot_call *call)
-{
+void aot_drop_holders(aot_call *call) {
   for (uint32_t i = 0; i < call->nholders; i++)
     Py_DECREF(call->holders[i]);
   call->nholders = 0;

@@ -13,24 +13,21 @@ static PyObject *name_is_conj, *name_is_neg, *copy_words, *version_words, *plain
 
 /* ------------------------------------------------------------------ types */
 
-static const dl_exchange *newest_known(const dl_exchange *api)
-{
+static const dl_exchange *newest_known(const dl_exchange *api) {
   const dl_exchange_header *header = (const dl_exchange_header *)api;
   while (header && header->version.major != DL_MAJOR)
     header = header->previous;
   return (const dl_exchange *)header;
 }
 
-static PyObject *optional(PyObject *object, const char *name)
-{
+static PyObject *optional(PyObject *object, const char *name) {
   PyObject *found = PyObject_GetAttrString(object, name);
   if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
     PyErr_Clear();
   return found;
 }
 
-static int find_exchange(PyTypeObject *type, const dl_exchange **exchange)
-{
+static int find_exchange(PyTypeObject *type, const dl_exchange **exchange) {
   void *table = NULL;
   PyObject *found = optional((PyObject *)type, "__dlpack_c_exchange_api__");
   if (found && PyCapsule_IsValid(found, "dlpack_exchange_api"))
@@ -45,8 +42,7 @@ static int find_exchange(PyTypeObject *type, const dl_exchange **exchange)
   return PyErr_Occurred() ? -1 : 0;
 }
 
-static int is_immutable(PyTypeObject *type)
-{
+static int is_immutable(PyTypeObject *type) {
   PyObject *module = optional((PyObject *)type, "__module__");
   const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
   int found = name && (!strncmp(name, "jax.", 4) || !strncmp(name, "jaxlib.", 7));
@@ -54,8 +50,7 @@ static int is_immutable(PyTypeObject *type)
   return found;
 }
 
-static const aot_kind *learn(PyTypeObject *type)
-{
+static const aot_kind *learn(PyTypeObject *type) {
   aot_kind kind = {.type = type, .ours = type == aot_device_array_type, .immutable = (uint8_t)is_immutable(type)};
   if (!kind.ours && find_exchange(type, &kind.exchange))
     return NULL;
@@ -68,8 +63,7 @@ static const aot_kind *learn(PyTypeObject *type)
   return place;
 }
 
-const aot_kind *aot_kind_of(PyObject *object)
-{
+const aot_kind *aot_kind_of(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   for (int i = 0; i < KINDS; i++)
     if (kinds[i].type == type)
@@ -79,8 +73,7 @@ const aot_kind *aot_kind_of(PyObject *object)
 
 /* ------------------------------------------------------------------ DLPack */
 
-static void take_tensor(aot_view *view, const dl_tensor *tensor)
-{
+static void take_tensor(aot_view *view, const dl_tensor *tensor) {
   view->address = (uint64_t)(uintptr_t)tensor->data + tensor->byte_offset;
   view->shape = tensor->shape;
   view->strides = tensor->strides;
@@ -90,22 +83,19 @@ static void take_tensor(aot_view *view, const dl_tensor *tensor)
   view->dtype = tensor->dtype;
 }
 
-static int failed(const char *who)
-{
+static int failed(const char *who) {
   if (!PyErr_Occurred())
     PyErr_Format(PyExc_RuntimeError, "%s failed without saying why", who);
   return -1;
 }
 
-static void drop_managed(PyObject *capsule)
-{
+static void drop_managed(PyObject *capsule) {
   dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
   if (managed && managed->deleter)
     managed->deleter(managed);
 }
 
-int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view)
-{
+int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view) {
   view->holder = NULL;
   view->exchange = kind->exchange;
   view->readonly = kind->immutable;
@@ -133,8 +123,7 @@ int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view)
 }
 
 /* Newest form of the call first; producers that know fewer keywords answer with TypeError. */
-static PyObject *export_capsule(PyObject *method, void *stream)
-{
+static PyObject *export_capsule(PyObject *method, void *stream) {
   /* DLPack: 0 is not allowed, 1 is the legacy default stream. */
   PyObject *number = PyLong_FromUnsignedLongLong(stream ? (uintptr_t)stream : 1), *capsule = NULL, *none = PyTuple_New(0);
   PyObject *const forms[] = {copy_words, version_words, plain_words};
@@ -153,8 +142,7 @@ static PyObject *export_capsule(PyObject *method, void *stream)
 }
 
 /* The capsule is not consumed: it stays ours until the call is enqueued, and its destructor gives the tensor back. */
-static int read_capsule(PyObject *capsule, aot_view *view)
-{
+static int read_capsule(PyObject *capsule, aot_view *view) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
     dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (managed->version.major != DL_MAJOR) {
@@ -173,8 +161,7 @@ static int read_capsule(PyObject *capsule, aot_view *view)
 }
 
 /* 1 host or other memory: the view says which device, and nothing else. 0: on a GPU. */
-static int is_elsewhere(PyObject *object, aot_view *view)
-{
+static int is_elsewhere(PyObject *object, aot_view *view) {
   PyObject *method = optional(object, "__dlpack_device__");
   if (!method)
     return PyErr_Occurred() ? -1 : 0;
@@ -190,8 +177,7 @@ static int is_elsewhere(PyObject *object, aot_view *view)
   return view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED;
 }
 
-static int read_dlpack(PyObject *object, PyObject *method, void *stream, aot_view *view)
-{
+static int read_dlpack(PyObject *object, PyObject *method, void *stream, aot_view *view) {
   int elsewhere = is_elsewhere(object, view);
   if (elsewhere)
     return elsewhere;
@@ -201,8 +187,7 @@ static int read_dlpack(PyObject *object, PyObject *method, void *stream, aot_vie
 
 /* ------------------------------------------------------------------ __cuda_array_interface__ */
 
-static int read_typestr(PyObject *object, aot_view *view)
-{
+static int read_typestr(PyObject *object, aot_view *view) {
   static const struct { char letter; uint8_t code; } codes[] = {
     {'i', AOT_DL_INT}, {'u', AOT_DL_UINT}, {'f', AOT_DL_FLOAT}, {'c', AOT_DL_COMPLEX}, {'b', AOT_DL_BOOL}};
   const char *text = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
@@ -217,8 +202,7 @@ static int read_typestr(PyObject *object, aot_view *view)
   return 0;
 }
 
-static int read_dims(PyObject *tuple, int64_t *dims, int32_t rank)
-{
+static int read_dims(PyObject *tuple, int64_t *dims, int32_t rank) {
   if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != rank) {
     PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'shape' and 'strides' must be tuples of one length");
     return -1;
@@ -231,8 +215,7 @@ static int read_dims(PyObject *tuple, int64_t *dims, int32_t rank)
   return 0;
 }
 
-static int read_shape(PyObject *dict, aot_view *view)
-{
+static int read_shape(PyObject *dict, aot_view *view) {
   PyObject *shape = PyDict_GetItemString(dict, "shape"), *strides = PyDict_GetItemString(dict, "strides");
   Py_ssize_t rank = shape && PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;
   if (rank < 0 || rank > AOT_MAX_RANK) {
@@ -260,8 +243,7 @@ static int read_shape(PyObject *dict, aot_view *view)
   return 0;
 }
 
-static int read_data(PyObject *dict, aot_view *view)
-{
+static int read_data(PyObject *dict, aot_view *view) {
   PyObject *data = PyDict_GetItemString(dict, "data"), *mask = PyDict_GetItemString(dict, "mask");
   if (mask && mask != Py_None) {
     PyErr_SetString(PyExc_TypeError, "masked arrays (__cuda_array_interface__ with 'mask') are not taken");
@@ -285,8 +267,7 @@ static int read_data(PyObject *dict, aot_view *view)
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 
-static int read_cuda_interface(PyObject *dict, aot_view *view)
-{
+static int read_cuda_interface(PyObject *dict, aot_view *view) {
   if (!PyDict_Check(dict)) {
     PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__ must be a dict");
     return -1;
@@ -295,8 +276,7 @@ static int read_cuda_interface(PyObject *dict, aot_view *view)
   return read_typestr(PyDict_GetItemString(dict, "typestr"), view) || read_shape(dict, view) || read_data(dict, view) ? -1 : 1;
 }
 
-int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view)
-{
+int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view) {
   view->holder = NULL;
   view->exchange = NULL;
   view->readonly = kind->immutable;
@@ -316,8 +296,7 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view
 
 /* ------------------------------------------------------------------ lazily conjugated and negated views */
 
-static int ask(PyObject *object, PyObject *name)
-{
+static int ask(PyObject *object, PyObject *name) {
   PyObject *answer = PyObject_CallMethodObjArgs(object, name, NULL);
   int truth = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
@@ -327,8 +306,7 @@ static int ask(PyObject *object, PyObject *name)
 /* torch hands out x.conj() and its .imag through the exchange API with the flag dropped. Only complex arrays can be lazily
  * conjugated. A negated real array comes from the imaginary part of a conjugated one, whose stride is two elements: a
  * row-major array of more than one element is not such a view, and needs no question. */
-int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view)
-{
+int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view) {
   if (!kind->lazy || !view->exchange)
     return 0;
   if (view->dtype.code == AOT_DL_COMPLEX) {
@@ -340,8 +318,7 @@ int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view)
   return ask(object, name_is_neg);
 }
 
-int aot_array_setup(void)
-{
+int aot_array_setup(void) {
   if (plain_words)
     return 0;
   name_is_conj = PyUnicode_InternFromString("is_conj");

@@ -2,14 +2,12 @@
 #include "py.h"
 #include <string.h>
 
-static int complain(const aot_callable *callable, const char *text, PyObject *name)
-{
+static int complain(const aot_callable *callable, const char *text, PyObject *name) {
   PyErr_Format(PyExc_TypeError, "%s.%s() %s '%U'", callable->source->name, callable->name, text, name);
   return -1;
 }
 
-static int missing(const aot_callable *callable, uint32_t index)
-{
+static int missing(const aot_callable *callable, uint32_t index) {
   const aot_value *value = &callable->args[index];
   PyErr_Format(PyExc_TypeError, "%s.%s() is missing argument %u '%s': %s", callable->source->name, callable->name, (unsigned)index + 1,
                value->name, value->type);
@@ -17,8 +15,7 @@ static int missing(const aot_callable *callable, uint32_t index)
 }
 
 /* Names in calls are interned as a rule, so the pointers are compared first. */
-static int find(const aot_callable *callable, PyObject *name)
-{
+static int find(const aot_callable *callable, PyObject *name) {
   int count = callable->nargs + callable->noptions;
   for (int i = 0; i < count; i++)
     if (callable->keywords[i] == name)
@@ -29,8 +26,7 @@ static int find(const aot_callable *callable, PyObject *name)
   return -1;
 }
 
-static int bind_named(const aot_callable *callable, PyObject *const *values, PyObject *names, PyObject **bound, PyObject **options)
-{
+static int bind_named(const aot_callable *callable, PyObject *const *values, PyObject *names, PyObject **bound, PyObject **options) {
   Py_ssize_t count = PyTuple_Size(names);
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *name = PyTuple_GetItem(names, i);
@@ -45,8 +41,7 @@ static int bind_named(const aot_callable *callable, PyObject *const *values, PyO
   return 0;
 }
 
-int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t given, PyObject *names, PyObject **bound, PyObject **options)
-{
+int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t given, PyObject *names, PyObject **bound, PyObject **options) {
   for (int i = 0; i < callable->noptions; i++)
     options[i] = NULL;
   if (given > callable->nargs) {

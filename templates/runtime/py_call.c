@@ -4,8 +4,7 @@
  * that may wait for the device. */
 #include "py.h"
 
-int aot_enter(aot_call *call, aot_frame *frame, void **restore)
-{
+int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
   aot_callable *callable = (aot_callable *)call->callable;
   int code = call->device < 0 ? aot_current_device(&call->device) : 0;
   if (!code)
@@ -34,8 +33,7 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore)
   return 0;
 }
 
-int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed)
-{
+int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed) {
   aot_pop(frame);
   int code = call->outputs ? aot_outputs_finish(call, failed) : 0;
   int order = aot_stream_after(call);
@@ -45,8 +43,7 @@ int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed)
   return code || order ? aot_raise(code ? code : order, aot_last_error()) : 0;
 }
 
-static int run(aot_call *call, aot_frame *frame)
-{
+static int run(aot_call *call, aot_frame *frame) {
   if (!(call->callable->function->flags & (AOT_READS_DEVICE | AOT_HOST_SYNC | AOT_MESSAGES)))
     return aot_run(frame, call->slots);
   call->released = PyEval_SaveThread();
@@ -56,8 +53,7 @@ static int run(aot_call *call, aot_frame *frame)
   return code;
 }
 
-static PyObject *call_bound(aot_call *call, PyObject *out)
-{
+static PyObject *call_bound(aot_call *call, PyObject *out) {
   aot_frame frame;
   void *restore = NULL;
   if (aot_read_arguments(call) || aot_outputs_read(call, out) || aot_enter(call, &frame, &restore))
@@ -66,8 +62,7 @@ static PyObject *call_bound(aot_call *call, PyObject *out)
   return aot_leave(call, &frame, restore, code) ? NULL : aot_outputs_return(call);
 }
 
-static void lay_out_results(aot_call *call, int64_t *word, aot_output *outputs)
-{
+static void lay_out_results(aot_call *call, int64_t *word, aot_output *outputs) {
   const aot_function *function = call->callable->function;
   call->outputs = outputs;
   for (uint32_t k = 0; k < function->nresults; k++) {
@@ -80,8 +75,7 @@ static void lay_out_results(aot_call *call, int64_t *word, aot_output *outputs)
   }
 }
 
-static PyObject *call_in(const aot_callable *callable, int64_t *words, PyObject *const *args, Py_ssize_t given, PyObject *names)
-{
+static PyObject *call_in(const aot_callable *callable, int64_t *words, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   const aot_function *function = callable->function;
   size_t count = function->nargs, results = function->nresults;
   int64_t *tail = words + callable->argument_words;
@@ -101,8 +95,7 @@ static PyObject *call_in(const aot_callable *callable, int64_t *words, PyObject 
   return value;
 }
 
-PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names)
-{
+PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   const aot_callable *callable = (const aot_callable *)self;
   int64_t small[AOT_STACK_WORDS], *words = small;
   if (callable->words > AOT_STACK_WORDS && !(words = PyMem_Malloc(callable->words * sizeof *words)))

@@ -5,8 +5,7 @@
 
 /* ------------------------------------------------------------------ words */
 
-const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size)
-{
+const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size) {
   static const char *const stems[] = {
     [AOT_DL_INT] = "int", [AOT_DL_UINT] = "uint", [AOT_DL_FLOAT] = "float", [AOT_DL_BFLOAT] = "bfloat", [AOT_DL_COMPLEX] = "complex"};
   static const char *const whole[] = {
@@ -28,8 +27,7 @@ const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size)
   return text;
 }
 
-static size_t put_tuple(char *text, size_t size, const int64_t *entries, int32_t rank)
-{
+static size_t put_tuple(char *text, size_t size, const int64_t *entries, int32_t rank) {
   size_t used = (size_t)snprintf(text, size, "(");
   for (int32_t i = 0; i < rank && used < size; i++)
     used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "", (long long)entries[i]);
@@ -38,8 +36,7 @@ static size_t put_tuple(char *text, size_t size, const int64_t *entries, int32_t
   return used < size ? used : size - 1;
 }
 
-void aot_view_text(const aot_view *view, char *text, size_t size)
-{
+void aot_view_text(const aot_view *view, char *text, size_t size) {
   char dtype[48];
   size_t used = (size_t)snprintf(text, size, "%s array of shape ", aot_dtype_name(view->dtype, dtype, sizeof dtype));
   used += put_tuple(text + used, size - used, view->shape, view->rank);
@@ -52,8 +49,7 @@ void aot_view_text(const aot_view *view, char *text, size_t size)
 
 /* ------------------------------------------------------------------ facts */
 
-int64_t aot_view_count(const aot_view *view)
-{
+int64_t aot_view_count(const aot_view *view) {
   int64_t count = 1;
   for (int32_t i = 0; i < view->rank; i++)
     count *= view->shape[i];
@@ -61,8 +57,7 @@ int64_t aot_view_count(const aot_view *view)
 }
 
 /* The stride of an extent of 1 is never used, and an array without elements uses none. */
-int aot_is_row_major(const aot_view *view)
-{
+int aot_is_row_major(const aot_view *view) {
   if (!view->strides)
     return 1;
   int64_t expected = 1;
@@ -76,16 +71,14 @@ int aot_is_row_major(const aot_view *view)
   return fits;
 }
 
-static int dtype_fits(const aot_value *value, dl_dtype dtype)
-{
+static int dtype_fits(const aot_value *value, dl_dtype dtype) {
   if (dtype.lanes != 1 || dtype.bits != value->dl_bits)
     return 0;
   /* MLIR's iN has no sign: unsigned arrays are as good. */
   return dtype.code == value->dl_code || (value->dl_code == AOT_DL_INT && dtype.code == AOT_DL_UINT && !value->index);
 }
 
-static int strides_fit(const aot_value *value, const aot_view *view)
-{
+static int strides_fit(const aot_value *value, const aot_view *view) {
   if (!value->strides || aot_view_count(view) == 0)
     return 1;
   int64_t dense = 1;
@@ -98,8 +91,7 @@ static int strides_fit(const aot_value *value, const aot_view *view)
   return 1;
 }
 
-const char *aot_array_problem(const aot_value *value, const aot_view *view, PyObject **exception)
-{
+const char *aot_array_problem(const aot_value *value, const aot_view *view, PyObject **exception) {
   *exception = PyExc_TypeError;
   if (!dtype_fits(value, view->dtype))
     return "another element type";
@@ -123,8 +115,7 @@ const char *aot_array_problem(const aot_value *value, const aot_view *view, PyOb
 
 /* ------------------------------------------------------------------ an argument */
 
-static int wrong_place(const aot_call *call, uint32_t index)
-{
+static int wrong_place(const aot_call *call, uint32_t index) {
   PyObject *type = aot_type_name(call->args[index]);
   if (!type)
     return -1;
@@ -134,8 +125,7 @@ static int wrong_place(const aot_call *call, uint32_t index)
   return -1;
 }
 
-int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view)
-{
+int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view) {
   if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
     return wrong_place(call, index);
   PyObject *exception;
@@ -147,8 +137,7 @@ int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view)
   return aot_wrong(call, index, exception, ", got a %s: %s", text, problem);
 }
 
-void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *descriptor)
-{
+void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *descriptor) {
   /* A static offset is compiled in: the descriptor's base lies that far before the array's first element. */
   int64_t offset = value->offset == AOT_DYNAMIC ? 0 : value->offset;
   int64_t base = (int64_t)view->address - offset * value->storage;
@@ -164,8 +153,7 @@ void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *
   }
 }
 
-void aot_reach(const aot_value *value, const int64_t *descriptor, uint64_t *low, uint64_t *high)
-{
+void aot_reach(const aot_value *value, const int64_t *descriptor, uint64_t *low, uint64_t *high) {
   int64_t first = 0, last = 0;
   for (int32_t i = 0; i < value->rank; i++) {
     int64_t extent = descriptor[3 + i], step = descriptor[3 + value->rank + i];

@@ -20,8 +20,7 @@ typedef struct {
 
 PyTypeObject *aot_device_array_type;
 
-static void give_back(const aot_device_memory *memory, void *consumer)
-{
+static void give_back(const aot_device_memory *memory, void *consumer) {
   void *context, *restore;
   uint64_t id;
   /* At the end of the process the driver may be gone, and the memory with it: nothing to report then. */
@@ -33,8 +32,7 @@ static void give_back(const aot_device_memory *memory, void *consumer)
   aot_context_leave(restore);
 }
 
-PyObject *aot_device_array_new(const aot_device_memory *memory, const aot_value *value, const int64_t *shape, PyObject *stream_owner)
-{
+PyObject *aot_device_array_new(const aot_device_memory *memory, const aot_value *value, const int64_t *shape, PyObject *stream_owner) {
   device_array *self = PyObject_New(device_array, aot_device_array_type);
   if (!self) {
     give_back(memory, NULL);
@@ -56,8 +54,7 @@ PyObject *aot_device_array_new(const aot_device_memory *memory, const aot_value 
   return (PyObject *)self;
 }
 
-static void dealloc(PyObject *object)
-{
+static void dealloc(PyObject *object) {
   device_array *self = (device_array *)object;
   PyTypeObject *type = Py_TYPE(object);
   give_back(&self->memory, self->consumer);
@@ -66,8 +63,7 @@ static void dealloc(PyObject *object)
   Py_DECREF(type);
 }
 
-static void describe(device_array *self, aot_view *view)
-{
+static void describe(device_array *self, aot_view *view) {
   view->address = self->memory.address;
   view->shape = self->shape;
   view->strides = self->strides;
@@ -77,8 +73,7 @@ static void describe(device_array *self, aot_view *view)
   view->dtype = self->dtype;
 }
 
-int aot_device_array_view(PyObject *object, aot_view *view)
-{
+int aot_device_array_view(PyObject *object, aot_view *view) {
   describe((device_array *)object, view);
   return 1;
 }
@@ -91,8 +86,7 @@ typedef struct { dl_managed managed; PyObject *array; } export_new;
 typedef struct { dl_managed_old managed; PyObject *array; } export_old;
 
 /* Consumers call it from any thread, with or without the interpreter lock. */
-static void release(PyObject *array, void *memory)
-{
+static void release(PyObject *array, void *memory) {
   if (Py_IsInitialized()) {
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF(array);
@@ -105,26 +99,22 @@ static void delete_new(dl_managed *managed) { release(((export_new *)managed)->a
 static void delete_old(dl_managed_old *managed) { release(((export_old *)managed)->array, managed); }
 
 /* A consumed capsule has another name, and its tensor another owner. */
-static void drop_new(PyObject *capsule)
-{
+static void drop_new(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
     delete_new(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
 }
 
-static void drop_old(PyObject *capsule)
-{
+static void drop_old(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor"))
     delete_old(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-static void fill_tensor(device_array *self, dl_tensor *tensor)
-{
+static void fill_tensor(device_array *self, dl_tensor *tensor) {
   *tensor = (dl_tensor){.data = (void *)(uintptr_t)self->memory.address, .device = {DL_CUDA, self->memory.device}, .rank = self->rank,
                         .dtype = self->dtype, .shape = self->shape, .strides = self->strides};
 }
 
-static PyObject *export_versioned(device_array *self)
-{
+static PyObject *export_versioned(device_array *self) {
   export_new *made = malloc(sizeof *made);
   if (!made)
     return PyErr_NoMemory();
@@ -136,8 +126,7 @@ static PyObject *export_versioned(device_array *self)
   return capsule;
 }
 
-static PyObject *export_unversioned(device_array *self)
-{
+static PyObject *export_unversioned(device_array *self) {
   export_old *made = malloc(sizeof *made);
   if (!made)
     return PyErr_NoMemory();
@@ -150,8 +139,7 @@ static PyObject *export_unversioned(device_array *self)
 }
 
 /* DLPack's streams: None and 1 are the legacy default stream, 2 the per-thread one, -1 asks for no ordering. */
-static int order_consumer(device_array *self, PyObject *stream)
-{
+static int order_consumer(device_array *self, PyObject *stream) {
   long long number = !stream || stream == Py_None ? 1 : PyLong_AsLongLong(stream);
   if (PyErr_Occurred())
     return -1;
@@ -169,8 +157,7 @@ static int order_consumer(device_array *self, PyObject *stream)
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 
-static int check_request(device_array *self, PyObject *device, PyObject *copy)
-{
+static int check_request(device_array *self, PyObject *device, PyObject *copy) {
   if (copy == Py_True) {
     PyErr_SetString(PyExc_BufferError, "a DeviceArray exports its own memory, no copies");
     return -1;
@@ -184,8 +171,7 @@ static int check_request(device_array *self, PyObject *device, PyObject *copy)
   return -1;
 }
 
-static PyObject *dlpack(PyObject *object, PyObject *args, PyObject *words)
-{
+static PyObject *dlpack(PyObject *object, PyObject *args, PyObject *words) {
   static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
   device_array *self = (device_array *)object;
   PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
@@ -199,16 +185,14 @@ static PyObject *dlpack(PyObject *object, PyObject *args, PyObject *words)
   return major >= 1 ? export_versioned(self) : export_unversioned(self);
 }
 
-static PyObject *dlpack_device(PyObject *object, PyObject *unused)
-{
+static PyObject *dlpack_device(PyObject *object, PyObject *unused) {
   (void)unused;
   return Py_BuildValue("(ii)", DL_CUDA, ((device_array *)object)->memory.device);
 }
 
 /* ------------------------------------------------------------------ attributes */
 
-static PyObject *int_tuple(const int64_t *entries, int32_t rank)
-{
+static PyObject *int_tuple(const int64_t *entries, int32_t rank) {
   PyObject *tuple = PyTuple_New(rank);
   for (int32_t i = 0; tuple && i < rank; i++) {
     PyObject *entry = PyLong_FromLongLong(entries[i]);
@@ -218,33 +202,28 @@ static PyObject *int_tuple(const int64_t *entries, int32_t rank)
   return tuple;
 }
 
-static PyObject *get_shape(PyObject *object, void *unused)
-{
+static PyObject *get_shape(PyObject *object, void *unused) {
   (void)unused;
   return int_tuple(((device_array *)object)->shape, ((device_array *)object)->rank);
 }
 
-static PyObject *get_dtype(PyObject *object, void *unused)
-{
+static PyObject *get_dtype(PyObject *object, void *unused) {
   (void)unused;
   char text[48];
   return PyUnicode_FromString(aot_dtype_name(((device_array *)object)->dtype, text, sizeof text));
 }
 
-static PyObject *get_device(PyObject *object, void *unused)
-{
+static PyObject *get_device(PyObject *object, void *unused) {
   (void)unused;
   return PyLong_FromLong(((device_array *)object)->memory.device);
 }
 
-static PyObject *get_stream(PyObject *object, void *unused)
-{
+static PyObject *get_stream(PyObject *object, void *unused) {
   (void)unused;
   return PyLong_FromVoidPtr(((device_array *)object)->memory.stream);
 }
 
-static PyObject *get_cuda_interface(PyObject *object, void *unused)
-{
+static PyObject *get_cuda_interface(PyObject *object, void *unused) {
   (void)unused;
   device_array *self = (device_array *)object;
   static const char letters[] = {[AOT_DL_INT] = 'i', [AOT_DL_UINT] = 'u', [AOT_DL_FLOAT] = 'f', [AOT_DL_COMPLEX] = 'c', [AOT_DL_BOOL] = 'b'};
@@ -260,8 +239,7 @@ static PyObject *get_cuda_interface(PyObject *object, void *unused)
                        (unsigned long long)self->memory.address, Py_False, "strides", Py_None, "stream", stream, "version", 3);
 }
 
-static PyObject *repr(PyObject *object)
-{
+static PyObject *repr(PyObject *object) {
   aot_view view;
   char text[320];
   describe((device_array *)object, &view);
@@ -284,8 +262,7 @@ static PyGetSetDef attributes[] = {
   {0},
 };
 
-int aot_device_array_setup(PyObject *module)
-{
+int aot_device_array_setup(PyObject *module) {
   static char name[256];
   PyType_Slot slots[] = {
     {Py_tp_dealloc, (void *)dealloc}, {Py_tp_repr, (void *)repr}, {Py_tp_methods, methods}, {Py_tp_getset, attributes},

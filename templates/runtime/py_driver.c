@@ -2,8 +2,7 @@
 #include "py.h"
 #include "rt.h"
 
-int aot_stream_wait(void *waiting, void *on)
-{
+int aot_stream_wait(void *waiting, void *on) {
   CUevent event;
   int code = aot_cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
   if (code)
@@ -18,8 +17,7 @@ int aot_stream_wait(void *waiting, void *on)
   return code ? aot_set_driver_error(code, operation) : 0;
 }
 
-int aot_stream_device(void *stream, int *device)
-{
+int aot_stream_device(void *stream, int *device) {
   CUcontext context = NULL, current = NULL;
   CUdevice found = -1;
   *device = -1;
@@ -38,8 +36,7 @@ int aot_stream_device(void *stream, int *device)
   return code ? aot_set_driver_error(code, "cuCtxGetDevice") : 0;
 }
 
-int aot_pointer_device(uint64_t address, int32_t *device_type, int *device)
-{
+int aot_pointer_device(uint64_t address, int32_t *device_type, int *device) {
   int code = aot_driver_state();
   if (code)
     return code;
@@ -59,14 +56,12 @@ int aot_pointer_device(uint64_t address, int32_t *device_type, int *device)
   return 0;
 }
 
-int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream)
-{
+int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream) {
   int code = bytes ? aot_cu.cuMemcpyAsync(to, from, bytes, stream) : 0;
   return code ? aot_set_driver_error(code, "cuMemcpyAsync") : 0;
 }
 
-int aot_current_device(int *device)
-{
+int aot_current_device(int *device) {
   int code = aot_driver_state();
   if (code)
     return code;
@@ -79,16 +74,14 @@ int aot_current_device(int *device)
   return code ? aot_set_driver_error(code, "cuCtxGetCurrent") : 0;
 }
 
-static int put(PyObject *facts, const char *name, PyObject *value)
-{
+static int put(PyObject *facts, const char *name, PyObject *value) {
   int status = value ? PyDict_SetItemString(facts, name, value) : -1;
   Py_XDECREF(value);
   return status;
 }
 
 /* What the driver says about one device, before any context exists: cuDevice* calls only. */
-static int put_device(PyObject *facts, int ordinal)
-{
+static int put_device(PyObject *facts, int ordinal) {
   CUdevice device;
   char name[256] = "";
   int major = 0, minor = 0, code = aot_cu.cuDeviceGet(&device, ordinal);
@@ -105,8 +98,7 @@ static int put_device(PyObject *facts, int ordinal)
   return put(facts, "name", PyUnicode_FromString(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
 }
 
-static int put_facts(PyObject *facts, int ordinal)
-{
+static int put_facts(PyObject *facts, int ordinal) {
   char message[AOT_MESSAGE_BYTES] = "";
   if (aot_driver(message, sizeof message))
     return put(facts, "error", PyUnicode_FromString(message));
@@ -125,8 +117,7 @@ static int put_facts(PyObject *facts, int ordinal)
   return ordinal < count ? put_device(facts, ordinal) : 0;
 }
 
-PyObject *aot_probe(PyObject *self, PyObject *device)
-{
+PyObject *aot_probe(PyObject *self, PyObject *device) {
   (void)self;
   long ordinal = device == Py_None ? -1 : PyLong_AsLong(device);
   if (ordinal == -1 && PyErr_Occurred())

@@ -5,8 +5,7 @@
 
 PyObject *aot_cuda_error;
 
-int aot_error_setup(PyObject *module)
-{
+int aot_error_setup(PyObject *module) {
   if (!aot_cuda_error) {
     char name[256];
     PyOS_snprintf(name, sizeof name, "%s.CudaError", aot_this_package.name);
@@ -18,8 +17,7 @@ int aot_error_setup(PyObject *module)
   return PyModule_AddObjectRef(module, "CudaError", aot_cuda_error);
 }
 
-static int raise_cuda(int code, const char *message)
-{
+static int raise_cuda(int code, const char *message) {
   PyObject *error = PyObject_CallFunction(aot_cuda_error, "s", message);
   PyObject *number = PyLong_FromLong(code), *name = PyUnicode_FromString(aot_error_name(code));
   if (error && number && name && !PyObject_SetAttrString(error, "code", number) && !PyObject_SetAttrString(error, "name", name))
@@ -30,8 +28,7 @@ static int raise_cuda(int code, const char *message)
   return -1;
 }
 
-int aot_raise(int code, const char *message)
-{
+int aot_raise(int code, const char *message) {
   const char *text = message && *message ? message : aot_error_name(code);
   if (code > 0 || code == AOT_E_NO_DRIVER)
     return raise_cuda(code, text);
@@ -48,8 +45,7 @@ int aot_raise(int code, const char *message)
   return -1;
 }
 
-int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const char *format, ...)
-{
+int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const char *format, ...) {
   va_list list;
   va_start(list, format);
   PyObject *detail = PyUnicode_FromFormatV(format, list);
@@ -63,8 +59,7 @@ int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const c
   return -1;
 }
 
-PyObject *aot_type_name(PyObject *object)
-{
+PyObject *aot_type_name(PyObject *object) {
   PyObject *type = (PyObject *)Py_TYPE(object), *module = PyObject_GetAttrString(type, "__module__");
   PyObject *name = PyObject_GetAttrString(type, "__qualname__"), *text = NULL;
   if (module && name) {

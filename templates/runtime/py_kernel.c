@@ -10,8 +10,7 @@ typedef struct { const int64_t *dims, *symbols; } environment;
 
 static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-static int apply(int64_t operation, int64_t a, int64_t b, int64_t *out)
-{
+static int apply(int64_t operation, int64_t a, int64_t b, int64_t *out) {
   int divides = operation == AOT_EXPR_FLOORDIV || operation == AOT_EXPR_CEILDIV || operation == AOT_EXPR_MOD;
   if (divides && b <= 0)
     return -1;                                                 /* MLIR leaves it undefined */
@@ -26,8 +25,7 @@ static int apply(int64_t operation, int64_t a, int64_t b, int64_t *out)
 }
 
 /* -1 without an exception: overflow, or a division by something not positive. */
-static int evaluate(const int64_t *program, const environment *values, int64_t *result)
-{
+static int evaluate(const int64_t *program, const environment *values, int64_t *result) {
   int64_t stack[STACK];
   int top = 0;
   for (const int64_t *word = program; *word != AOT_EXPR_END; word++) {
@@ -47,14 +45,12 @@ static int evaluate(const int64_t *program, const environment *values, int64_t *
   return top == 1 ? 0 : -1;
 }
 
-static int wrong_size(const aot_call *call, const char *option, const char *text)
-{
+static int wrong_size(const aot_call *call, const char *option, const char *text) {
   PyErr_Format(PyExc_TypeError, "%s.%s(): %s= %s", call->callable->source->name, call->callable->name, option, text);
   return -1;
 }
 
-static int read_extent(const aot_call *call, const char *option, PyObject *object, int64_t *extent)
-{
+static int read_extent(const aot_call *call, const char *option, PyObject *object, int64_t *extent) {
   PyObject *number = PyNumber_Index(object);
   if (!number) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
@@ -72,8 +68,7 @@ static int read_extent(const aot_call *call, const char *option, PyObject *objec
   return -1;
 }
 
-static int read_extents(const aot_call *call, const char *option, PyObject *object, int64_t extents[3])
-{
+static int read_extents(const aot_call *call, const char *option, PyObject *object, int64_t extents[3]) {
   extents[0] = extents[1] = extents[2] = 1;
   if (!PyTuple_Check(object) && !PyList_Check(object))
     return read_extent(call, option, object, &extents[0]);
@@ -90,8 +85,7 @@ static int read_extents(const aot_call *call, const char *option, PyObject *obje
   return 0;
 }
 
-static int run_program(const aot_call *call, const char *option, const int64_t *program, const environment *values, int64_t *extent)
-{
+static int run_program(const aot_call *call, const char *option, const int64_t *program, const environment *values, int64_t *extent) {
   if (!evaluate(program, values, extent) && *extent >= 0)
     return 0;
   PyErr_Format(PyExc_ValueError, "%s.%s(): the kernel's own %s cannot be computed for these arguments: pass %s=",
@@ -99,8 +93,7 @@ static int run_program(const aot_call *call, const char *option, const int64_t *
   return -1;
 }
 
-static int defaults(const aot_call *call, const char *option, const int64_t *const programs[3], const environment *values, int64_t extents[3])
-{
+static int defaults(const aot_call *call, const char *option, const int64_t *const programs[3], const environment *values, int64_t extents[3]) {
   for (int i = 0; i < 3; i++) {
     extents[i] = 1;
     if (programs[i] && run_program(call, option, programs[i], values, &extents[i]))
@@ -109,8 +102,7 @@ static int defaults(const aot_call *call, const char *option, const int64_t *con
   return 0;
 }
 
-static int read_grid(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3])
-{
+static int read_grid(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3]) {
   const aot_kernel *kernel = call->callable->kernel;
   if (option && option != Py_None)
     return read_extents(call, "grid", option, extents);
@@ -119,8 +111,7 @@ static int read_grid(const aot_call *call, PyObject *option, const environment *
   return wrong_size(call, "grid", "is needed: the number of blocks, an int or a tuple of up to three (the kernel has no aot.grid)");
 }
 
-static int read_block(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3])
-{
+static int read_block(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3]) {
   const aot_kernel *kernel = call->callable->kernel;
   if (option && option != Py_None)
     return read_extents(call, "block", option, extents);
@@ -133,8 +124,7 @@ static int read_block(const aot_call *call, PyObject *option, const environment 
   return 0;
 }
 
-static int read_cluster(const aot_call *call, PyObject *option, int64_t extents[3])
-{
+static int read_cluster(const aot_call *call, PyObject *option, int64_t extents[3]) {
   if (option && option != Py_None)
     return read_extents(call, "cluster", option, extents);
   for (int i = 0; i < 3; i++)
@@ -142,8 +132,7 @@ static int read_cluster(const aot_call *call, PyObject *option, int64_t extents[
   return 0;
 }
 
-static int read_geometry(const aot_call *call, PyObject *const *options, const environment *values, aot_geometry *geometry)
-{
+static int read_geometry(const aot_call *call, PyObject *const *options, const environment *values, aot_geometry *geometry) {
   const aot_kernel *kernel = call->callable->kernel;
   PyObject *shared = options[AOT_KERNEL_SHARED];
   if (read_grid(call, options[AOT_KERNEL_GRID], values, geometry->grid) || read_block(call, options[AOT_KERNEL_BLOCK], values, geometry->block) ||
@@ -155,8 +144,7 @@ static int read_geometry(const aot_call *call, PyObject *const *options, const e
   return kernel->shared ? run_program(call, "shared", kernel->shared, values, &geometry->shared) : 0;
 }
 
-static void collect(const aot_call *call, int64_t *dims, int64_t *symbols)
-{
+static void collect(const aot_call *call, int64_t *dims, int64_t *symbols) {
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     const aot_value *value = &call->callable->args[i];
     const int64_t *slot = call->slots[i];
@@ -171,8 +159,7 @@ static void collect(const aot_call *call, int64_t *dims, int64_t *symbols)
 }
 
 /* An array is its descriptor's fields as parameters of their own, or one pointer. */
-static void list_parameters(const aot_call *call, void **params)
-{
+static void list_parameters(const aot_call *call, void **params) {
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     const aot_value *value = &call->callable->args[i];
     int64_t *slot = call->slots[i];
@@ -184,8 +171,7 @@ static void list_parameters(const aot_call *call, void **params)
   }
 }
 
-static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64_t *symbols, void **params)
-{
+static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64_t *symbols, void **params) {
   const aot_callable *callable = call->callable;
   environment values = {dims, symbols};
   aot_geometry geometry;
@@ -201,8 +187,7 @@ static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64
   return aot_leave(call, &frame, restore, code);
 }
 
-PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names)
-{
+PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   const aot_callable *callable = (const aot_callable *)self;
   int64_t small[AOT_STACK_WORDS], *words = small;
   if (callable->words > AOT_STACK_WORDS && !(words = PyMem_Malloc(callable->words * sizeof *words)))

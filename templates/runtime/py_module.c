@@ -16,8 +16,7 @@ static PyTypeObject *callable_type;
 
 /* ------------------------------------------------------------------ callables */
 
-static void callable_dealloc(PyObject *object)
-{
+static void callable_dealloc(PyObject *object) {
   aot_callable *self = (aot_callable *)object;
   PyTypeObject *type = Py_TYPE(object);
   for (int i = 0; self->keywords && i < self->nargs + self->noptions; i++)
@@ -27,8 +26,7 @@ static void callable_dealloc(PyObject *object)
   Py_DECREF(type);
 }
 
-static int callable_setup(void)
-{
+static int callable_setup(void) {
   static char name[256];
   PyType_Slot slots[] = {{Py_tp_dealloc, (void *)callable_dealloc}, {0, NULL}};
   if (callable_type)
@@ -39,16 +37,14 @@ static int callable_setup(void)
   return callable_type ? 0 : -1;
 }
 
-static size_t words_of(const aot_value *values, size_t count)
-{
+static size_t words_of(const aot_value *values, size_t count) {
   size_t words = 0;
   for (size_t i = 0; i < count; i++)
     words += values[i].kind == AOT_ARRAY ? 3 + 2 * (size_t)values[i].rank : 2;
   return words;
 }
 
-static void size_workspace(aot_callable *self)
-{
+static void size_workspace(aot_callable *self) {
   size_t count = self->nargs, output = (sizeof(aot_output) + 7) / 8;
   self->argument_words = words_of(self->args, count);
   if (self->kernel) {                                          /* bound, holders, slots, symbols; dims; parameters */
@@ -59,8 +55,7 @@ static void size_workspace(aot_callable *self)
   self->words = self->argument_words + words_of(self->function->results, results) + 3 * count + (2 + output) * results;
 }
 
-static int add_keywords(aot_callable *self, const char *const *options)
-{
+static int add_keywords(aot_callable *self, const char *const *options) {
   int count = self->nargs + self->noptions;
   self->keywords = PyMem_Calloc((size_t)count, sizeof *self->keywords);
   if (!self->keywords) {
@@ -75,8 +70,7 @@ static int add_keywords(aot_callable *self, const char *const *options)
   return 0;
 }
 
-static aot_callable *callable_new(const aot_source *source)
-{
+static aot_callable *callable_new(const aot_source *source) {
   aot_callable *self = PyObject_New(aot_callable, callable_type);
   if (self)
     memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
@@ -85,8 +79,7 @@ static aot_callable *callable_new(const aot_source *source)
   return self;
 }
 
-static PyObject *function_new(const aot_source *source, const aot_function *function)
-{
+static PyObject *function_new(const aot_source *source, const aot_function *function) {
   aot_callable *self = callable_new(source);
   if (!self)
     return NULL;
@@ -101,8 +94,7 @@ static PyObject *function_new(const aot_source *source, const aot_function *func
   return (PyObject *)self;
 }
 
-static PyObject *kernel_new(const aot_source *source, uint32_t index)
-{
+static PyObject *kernel_new(const aot_source *source, uint32_t index) {
   aot_callable *self = callable_new(source);
   if (!self)
     return NULL;
@@ -120,8 +112,7 @@ static PyObject *kernel_new(const aot_source *source, uint32_t index)
 
 /* ------------------------------------------------------------------ namespaces */
 
-static int add_callable(PyObject *namespace, PyObject *self, PyMethodDef *method)
-{
+static int add_callable(PyObject *namespace, PyObject *self, PyMethodDef *method) {
   PyObject *module_name = PyModule_GetNameObject(namespace);
   PyObject *function = self && module_name ? PyCFunction_NewEx(method, self, module_name) : NULL;
   int status = function ? PyModule_AddObjectRef(namespace, method->ml_name, function) : -1;
@@ -131,8 +122,7 @@ static int add_callable(PyObject *namespace, PyObject *self, PyMethodDef *method
   return status;
 }
 
-static int fill_namespace(PyObject *namespace, const aot_source *source)
-{
+static int fill_namespace(PyObject *namespace, const aot_source *source) {
   PyMethodDef *method = PyMem_Calloc((size_t)source->nfunctions + source->nkernels, sizeof *method);
   if (!method) {
     PyErr_NoMemory();
@@ -157,8 +147,7 @@ static int fill_namespace(PyObject *namespace, const aot_source *source)
 }
 
 /* importlib wants a spec of every module; its type is that of our own. */
-static int add_spec(PyObject *namespace, PyObject *name, PyObject *module)
-{
+static int add_spec(PyObject *namespace, PyObject *name, PyObject *module) {
   PyObject *ours = PyObject_GetAttrString(module, "__spec__"), *spec = NULL;
   if (ours && ours != Py_None)
     spec = PyObject_CallFunctionObjArgs((PyObject *)Py_TYPE(ours), name, Py_None, NULL);
@@ -168,8 +157,7 @@ static int add_spec(PyObject *namespace, PyObject *name, PyObject *module)
   return status ? -1 : 0;
 }
 
-static int add_namespace(PyObject *module, PyObject *package, const aot_source *source)
-{
+static int add_namespace(PyObject *module, PyObject *package, const aot_source *source) {
   PyObject *name = PyUnicode_FromFormat("%U.%s", package, source->name);
   PyObject *namespace = name ? PyModule_NewObject(name) : NULL;
   int status = -1;
@@ -182,8 +170,7 @@ static int add_namespace(PyObject *module, PyObject *package, const aot_source *
 }
 
 /* "a.b" of "a.b._b": the package may have been loaded under another name than it was built for. */
-static PyObject *package_name(PyObject *module)
-{
+static PyObject *package_name(PyObject *module) {
   PyObject *name = PyModule_GetNameObject(module);
   if (!name)
     return NULL;
@@ -195,8 +182,7 @@ static PyObject *package_name(PyObject *module)
 
 /* ------------------------------------------------------------------ functions of the package */
 
-static int load_all(uint64_t context_id, char *message, size_t size)
-{
+static int load_all(uint64_t context_id, char *message, size_t size) {
   for (uint32_t i = 0; i < aot_this_package.nsources; i++) {
     const aot_source *source = aot_this_package.sources[i];
     int code = source->blob ? aot_module_load(source, context_id, message, size) : 0;
@@ -206,8 +192,7 @@ static int load_all(uint64_t context_id, char *message, size_t size)
   return 0;
 }
 
-static int device_option(PyObject *args, PyObject *words, const char *format, int *device)
-{
+static int device_option(PyObject *args, PyObject *words, const char *format, int *device) {
   static char *names[] = {"device", NULL};
   PyObject *option = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, words, format, names, &option))
@@ -220,8 +205,7 @@ static int device_option(PyObject *args, PyObject *words, const char *format, in
   return *device == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-static PyObject *preload(PyObject *self, PyObject *args, PyObject *words)
-{
+static PyObject *preload(PyObject *self, PyObject *args, PyObject *words) {
   (void)self;
   int device;
   void *context, *restore;
@@ -241,8 +225,7 @@ static PyObject *preload(PyObject *self, PyObject *args, PyObject *words)
   Py_RETURN_NONE;
 }
 
-static PyObject *trim(PyObject *self, PyObject *args, PyObject *words)
-{
+static PyObject *trim(PyObject *self, PyObject *args, PyObject *words) {
   (void)self;
   int device;
   void *context, *restore;
@@ -269,16 +252,14 @@ static PyMethodDef functions[] = {
 };
 
 /* One copy of the C state serves the process: a second interpreter would share objects with the first. */
-static int refuse_subinterpreters(void)
-{
+static int refuse_subinterpreters(void) {
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
     return 0;
   PyErr_Format(PyExc_ImportError, "%s cannot be imported in a subinterpreter: import it in the main interpreter", aot_this_package.name);
   return -1;
 }
 
-static int execute(PyObject *module)
-{
+static int execute(PyObject *module) {
   if (refuse_subinterpreters() || aot_array_setup() || callable_setup() || aot_error_setup(module) || aot_device_array_setup(module) ||
       PyModule_AddStringConstant(module, "__version__", aot_this_package.version))
     return -1;

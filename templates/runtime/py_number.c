@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* A double as a float of `mantissa` stored bits and `exponent` bits, to nearest even. */
-static uint16_t round_small(double number, int exponent, int mantissa)
-{
+static uint16_t round_small(double number, int exponent, int mantissa) {
   uint64_t bits;
   memcpy(&bits, &number, 8);
   uint16_t sign = (uint16_t)(bits >> 63 << 15), infinity = (uint16_t)(((1u << exponent) - 1) << mantissa);
@@ -29,8 +28,7 @@ static uint16_t round_small(double number, int exponent, int mantissa)
   return sign | (encoded >= infinity ? infinity : (uint16_t)encoded);
 }
 
-static double widen_small(uint16_t code, int exponent, int mantissa)
-{
+static double widen_small(uint16_t code, int exponent, int mantissa) {
   int power = code >> mantissa & ((1 << exponent) - 1), bias = (1 << (exponent - 1)) - 1, rest = code & ((1 << mantissa) - 1);
   double value;
   if (power == (1 << exponent) - 1)
@@ -40,8 +38,7 @@ static double widen_small(uint16_t code, int exponent, int mantissa)
   return code >> 15 ? -value : value;
 }
 
-static int wrong_number(const aot_call *call, uint32_t index, PyObject *object, const char *wanted)
-{
+static int wrong_number(const aot_call *call, uint32_t index, PyObject *object, const char *wanted) {
   if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError))
     return -1;
   int overflow = PyErr_ExceptionMatches(PyExc_OverflowError);
@@ -57,13 +54,11 @@ static int wrong_number(const aot_call *call, uint32_t index, PyObject *object, 
   return -1;
 }
 
-static int overflow(const aot_call *call, uint32_t index, PyObject *object)
-{
+static int overflow(const aot_call *call, uint32_t index, PyObject *object) {
   return aot_wrong(call, index, PyExc_OverflowError, ", got a number out of its range: %R", object);
 }
 
-static int read_integer(const aot_call *call, uint32_t index, void *slot)
-{
+static int read_integer(const aot_call *call, uint32_t index, void *slot) {
   const aot_value *value = &call->callable->args[index];
   PyObject *object = call->args[index], *number = PyNumber_Index(object);
   if (!number)
@@ -90,8 +85,7 @@ static int read_integer(const aot_call *call, uint32_t index, void *slot)
   return 0;
 }
 
-static int read_float(const aot_call *call, uint32_t index, void *slot)
-{
+static int read_float(const aot_call *call, uint32_t index, void *slot) {
   const aot_value *value = &call->callable->args[index];
   PyObject *object = call->args[index];
   double wide = PyFloat_AsDouble(object);
@@ -113,8 +107,7 @@ static int read_float(const aot_call *call, uint32_t index, void *slot)
   return lost && !isinf(wide) ? overflow(call, index, object) : 0;
 }
 
-static int read_complex(const aot_call *call, uint32_t index, void *slot)
-{
+static int read_complex(const aot_call *call, uint32_t index, void *slot) {
   PyObject *object = call->args[index], *number = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, object, NULL);
   if (!number)
     return wrong_number(call, index, object, "a complex");
@@ -129,8 +122,7 @@ static int read_complex(const aot_call *call, uint32_t index, void *slot)
   return (isinf(narrow[0]) && !isinf(parts[0])) || (isinf(narrow[1]) && !isinf(parts[1])) ? overflow(call, index, object) : 0;
 }
 
-int aot_number_read(const aot_call *call, uint32_t index, void *slot)
-{
+int aot_number_read(const aot_call *call, uint32_t index, void *slot) {
   switch (call->callable->args[index].dl_code) {
   case AOT_DL_FLOAT:
   case AOT_DL_BFLOAT: return read_float(call, index, slot);
@@ -139,8 +131,7 @@ int aot_number_read(const aot_call *call, uint32_t index, void *slot)
   }
 }
 
-static PyObject *integer_object(const aot_value *value, const void *slot)
-{
+static PyObject *integer_object(const aot_value *value, const void *slot) {
   uint64_t bits = 0;
   memcpy(&bits, slot, value->storage);
   int unused = 64 - value->dl_bits;                            /* narrow integers: bits above the width say nothing */
@@ -149,8 +140,7 @@ static PyObject *integer_object(const aot_value *value, const void *slot)
   return PyLong_FromLongLong((int64_t)(bits << unused) >> unused);
 }
 
-PyObject *aot_number_object(const aot_value *value, const void *slot)
-{
+PyObject *aot_number_object(const aot_value *value, const void *slot) {
   uint16_t small;
   float single[2];
   double wide[2];
@@ -171,8 +161,7 @@ PyObject *aot_number_object(const aot_value *value, const void *slot)
 }
 
 /* ctypes.c_void_p is known by its name: importing ctypes for a type check would cost more than the call. */
-static PyObject *void_pointer_value(PyObject *object)
-{
+static PyObject *void_pointer_value(PyObject *object) {
   PyObject *name = aot_type_name(object);
   if (!name)
     return NULL;
@@ -181,8 +170,7 @@ static PyObject *void_pointer_value(PyObject *object)
   return named ? PyObject_GetAttrString(object, "value") : NULL;
 }
 
-int aot_address_read(const aot_call *call, uint32_t index, uint64_t *address)
-{
+int aot_address_read(const aot_call *call, uint32_t index, uint64_t *address) {
   PyObject *object = call->args[index], *value;
   *address = 0;
   if (object == Py_None)

@@ -11,16 +11,14 @@
 
 static int is_fresh(const aot_value *value) { return value->kind == AOT_ARRAY && value->alias < 0; }
 
-static int wrong_out(const aot_call *call, uint32_t k, PyObject *exception, const char *got, const char *problem)
-{
+static int wrong_out(const aot_call *call, uint32_t k, PyObject *exception, const char *got, const char *problem) {
   const aot_function *function = call->callable->function;
   PyErr_Format(exception, "%s.%s() out= for result %u: expected %s, got %s: %s", function->source->name, function->name, (unsigned)k + 1,
                function->results[k].type, got, problem);
   return -1;
 }
 
-static int check_out(aot_call *call, uint32_t k, const aot_view *view)
-{
+static int check_out(aot_call *call, uint32_t k, const aot_view *view) {
   const aot_value *value = &call->callable->function->results[k];
   char text[320];
   if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
@@ -41,8 +39,7 @@ static int check_out(aot_call *call, uint32_t k, const aot_view *view)
   return wrong_out(call, k, exception, text, problem);
 }
 
-static int overlaps_another(const aot_call *call, uint32_t k)
-{
+static int overlaps_another(const aot_call *call, uint32_t k) {
   const aot_output *mine = &call->outputs[k];
   for (uint32_t i = 0; i < k; i++)
     if (call->outputs[i].given && call->outputs[i].address < mine->high && mine->address < call->outputs[i].high)
@@ -50,8 +47,7 @@ static int overlaps_another(const aot_call *call, uint32_t k)
   return 0;
 }
 
-static int overlaps_argument(const aot_call *call, const aot_output *output)
-{
+static int overlaps_argument(const aot_call *call, const aot_output *output) {
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     const aot_value *value = &call->callable->args[i];
     uint64_t low, high;
@@ -64,8 +60,7 @@ static int overlaps_argument(const aot_call *call, const aot_output *output)
   return 0;
 }
 
-static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view)
-{
+static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view) {
   aot_output *output = &call->outputs[k];
   if (view->holder)
     call->holders[call->nholders++] = view->holder;
@@ -86,8 +81,7 @@ static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind
   return overlaps_another(call, k) ? wrong_out(call, k, PyExc_ValueError, "an array", "it shares memory with another of out=") : 0;
 }
 
-static int read_out(aot_call *call, uint32_t k, PyObject *object)
-{
+static int read_out(aot_call *call, uint32_t k, PyObject *object) {
   const aot_kind *found = aot_kind_of(object);
   if (!found)
     return -1;
@@ -113,8 +107,7 @@ static int read_out(aot_call *call, uint32_t k, PyObject *object)
   return -1;
 }
 
-int aot_outputs_read(aot_call *call, PyObject *out)
-{
+int aot_outputs_read(aot_call *call, PyObject *out) {
   const aot_function *function = call->callable->function;
   if (!out || out == Py_None)
     return 0;
@@ -141,23 +134,20 @@ int aot_outputs_read(aot_call *call, PyObject *out)
 typedef struct { char kind[64], text[512]; } allocator_words;
 
 /* Called from a framework's C++ frames: it only takes notes. */
-static void note_error(void *context, const char *kind, const char *message)
-{
+static void note_error(void *context, const char *kind, const char *message) {
   allocator_words *words = context;
   snprintf(words->kind, sizeof words->kind, "%s", kind ? kind : "");
   snprintf(words->text, sizeof words->text, "%s", message ? message : "");
 }
 
-static int allocator_failed(const allocator_words *words)
-{
+static int allocator_failed(const allocator_words *words) {
   if (!PyErr_Occurred())
     PyErr_Format(strcmp(words->kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "memory for a result: %s%s%s", words->kind,
                  *words->kind ? ": " : "", *words->text ? words->text : "the allocator failed");
   return AOT_E_PYTHON;
 }
 
-static int from_framework(aot_call *call, const aot_value *value, int64_t *shape, aot_output *output, uint64_t *address)
-{
+static int from_framework(aot_call *call, const aot_value *value, int64_t *shape, aot_output *output, uint64_t *address) {
   const dl_exchange *exchange = call->first_kind.exchange;
   dl_tensor prototype = {.device = {DL_CUDA, call->device}, .rank = value->rank, .dtype = {value->dl_code, value->dl_bits, 1}, .shape = shape};
   allocator_words words = {"", ""};
@@ -172,8 +162,7 @@ static int from_framework(aot_call *call, const aot_value *value, int64_t *shape
   return 0;
 }
 
-static int from_pool(aot_call *call, aot_frame *frame, const aot_value *value, int64_t bytes, aot_output *output, uint64_t *address)
-{
+static int from_pool(aot_call *call, aot_frame *frame, const aot_value *value, int64_t bytes, aot_output *output, uint64_t *address) {
   PyObject *owner = aot_stream_owner(call);
   if (PyErr_Occurred())
     return AOT_E_PYTHON;
@@ -189,8 +178,7 @@ static int from_pool(aot_call *call, aot_frame *frame, const aot_value *value, i
   return output->object ? 0 : AOT_E_PYTHON;
 }
 
-static int from_out(aot_call *call, aot_frame *frame, uint32_t k, uint64_t *address)
-{
+static int from_out(aot_call *call, aot_frame *frame, uint32_t k, uint64_t *address) {
   const aot_value *value = &call->callable->function->results[k];
   aot_output *output = &call->outputs[k];
   if (memcmp(output->shape, frame->extents, (size_t)value->rank * sizeof *output->shape)) {
@@ -213,8 +201,7 @@ static int from_out(aot_call *call, aot_frame *frame, uint32_t k, uint64_t *addr
   return code ? aot_record(frame, code, "%s", aot_last_error()) : 0;
 }
 
-static int give_memory(aot_call *call, aot_frame *frame, uint32_t k, int64_t bytes, uint64_t *address)
-{
+static int give_memory(aot_call *call, aot_frame *frame, uint32_t k, int64_t bytes, uint64_t *address) {
   const aot_value *value = &call->callable->function->results[k];
   aot_output *output = &call->outputs[k];
   for (int i = 0; i < value->rank; i++)
@@ -228,8 +215,7 @@ static int give_memory(aot_call *call, aot_frame *frame, uint32_t k, int64_t byt
   return from_pool(call, frame, value, bytes, output, address);
 }
 
-int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address)
-{
+int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address) {
   aot_call *call = frame->python;
   const aot_function *function = call->callable->function;
   if (k < 0 || k >= function->nresults || !is_fresh(&function->results[k]) || frame->nextents != function->results[k].rank ||
@@ -246,8 +232,7 @@ int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *addr
 
 /* ------------------------------------------------------------------ after host code */
 
-int aot_outputs_finish(aot_call *call, int failed)
-{
+int aot_outputs_finish(aot_call *call, int failed) {
   int first = 0;
   for (uint32_t k = 0; k < call->callable->function->nresults; k++) {
     aot_output *output = &call->outputs[k];
@@ -263,8 +248,7 @@ int aot_outputs_finish(aot_call *call, int failed)
 }
 
 /* JAX's arrays say jaxlib, where there is no from_dlpack. Frameworks without one (numba, cuda.core) get our array. */
-static PyObject *find_converter(const aot_kind *kind)
-{
+static PyObject *find_converter(const aot_kind *kind) {
   PyObject *name = PyObject_GetAttrString((PyObject *)kind->type, "__module__");
   const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
   char root[64];
@@ -279,8 +263,7 @@ static PyObject *find_converter(const aot_kind *kind)
   return converter;
 }
 
-static int convert(const aot_call *call, aot_output *output)
-{
+static int convert(const aot_call *call, aot_output *output) {
   if (!output->ours || !call->first_object || call->first_kind.ours)
     return 0;
   PyObject *converter = find_converter(&call->first_kind);
@@ -296,8 +279,7 @@ static int convert(const aot_call *call, aot_output *output)
   return 0;
 }
 
-static PyObject *result_object(aot_call *call, uint32_t k)
-{
+static PyObject *result_object(aot_call *call, uint32_t k) {
   const aot_function *function = call->callable->function;
   const aot_value *value = &function->results[k];
   aot_output *output = &call->outputs[k];
@@ -315,8 +297,7 @@ static PyObject *result_object(aot_call *call, uint32_t k)
   return convert(call, output) ? NULL : Py_NewRef(output->object);
 }
 
-PyObject *aot_outputs_return(aot_call *call)
-{
+PyObject *aot_outputs_return(aot_call *call) {
   uint32_t count = call->callable->function->nresults;
   if (count == 0)
     Py_RETURN_NONE;
@@ -331,8 +312,7 @@ PyObject *aot_outputs_return(aot_call *call)
   return tuple;
 }
 
-void aot_outputs_drop(aot_call *call)
-{
+void aot_outputs_drop(aot_call *call) {
   for (uint32_t k = 0; k < call->callable->function->nresults; k++)
     Py_CLEAR(call->outputs[k].object);
 }

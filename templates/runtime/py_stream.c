@@ -5,8 +5,7 @@
  * stream; else CuPy's current stream if CuPy is loaded; else the legacy default stream. */
 #include "py.h"
 
-static int read_int(PyObject *number, void **stream)
-{
+static int read_int(PyObject *number, void **stream) {
   unsigned long long value = PyLong_AsUnsignedLongLong(number);
   if (PyErr_Occurred())
     return -1;
@@ -14,8 +13,7 @@ static int read_int(PyObject *number, void **stream)
   return 0;
 }
 
-static PyObject *optional(PyObject *object, const char *name)
-{
+static PyObject *optional(PyObject *object, const char *name) {
   PyObject *found = PyObject_GetAttrString(object, name);
   if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
     PyErr_Clear();
@@ -23,8 +21,7 @@ static PyObject *optional(PyObject *object, const char *name)
 }
 
 /* __cuda_stream__() -> (0, handle); early versions of the protocol had a property. */
-static int read_protocol(PyObject *found, void **stream)
-{
+static int read_protocol(PyObject *found, void **stream) {
   PyObject *pair = PyCallable_Check(found) ? PyObject_CallFunctionObjArgs(found, NULL) : Py_NewRef(found);
   if (!pair)
     return -1;
@@ -37,8 +34,7 @@ static int read_protocol(PyObject *found, void **stream)
   return status;
 }
 
-int aot_stream_read(PyObject *object, void **stream)
-{
+int aot_stream_read(PyObject *object, void **stream) {
   if (PyLong_Check(object) && !PyBool_Check(object))
     return read_int(object, stream);
   PyObject *found = optional(object, "__cuda_stream__");
@@ -65,8 +61,7 @@ int aot_stream_read(PyObject *object, void **stream)
 }
 
 /* 1 found, 0 not, -1 error. */
-static int from_cuda_interface(PyObject *array, void **stream)
-{
+static int from_cuda_interface(PyObject *array, void **stream) {
   PyObject *dict = PyObject_GetAttrString(array, "__cuda_array_interface__");
   if (!dict) {
     /* The property may refuse (a host array, an element type it has no name for); only the stream was wanted. */
@@ -81,8 +76,7 @@ static int from_cuda_interface(PyObject *array, void **stream)
   return status;
 }
 
-static int from_cupy(void **stream)
-{
+static int from_cupy(void **stream) {
   PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "cupy");
   PyObject *cuda = module ? optional(module, "cuda") : NULL;
   PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
@@ -96,8 +90,7 @@ static int from_cupy(void **stream)
   return status;
 }
 
-static int find_home(aot_call *call)
-{
+static int find_home(aot_call *call) {
   call->home = NULL;
   PyObject *array = call->first_object;
   if (array) {
@@ -122,8 +115,7 @@ static int find_home(aot_call *call)
 
 /* Memory of a result is freed in the order of its stream, so the stream must live as long. Streams of torch and JAX are never
  * destroyed; CuPy's are, when their last reference goes. */
-PyObject *aot_stream_owner(const aot_call *call)
-{
+PyObject *aot_stream_owner(const aot_call *call) {
   if (call->stream_option)
     return Py_NewRef(call->stream_option);
   PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "cupy");
@@ -133,8 +125,7 @@ PyObject *aot_stream_owner(const aot_call *call)
   return current;
 }
 
-int aot_stream_choose(aot_call *call)
-{
+int aot_stream_choose(aot_call *call) {
   int found = find_home(call);
   if (found < 0)
     return -1;
@@ -144,14 +135,12 @@ int aot_stream_choose(aot_call *call)
 }
 
 /* 0 and 1 both name the legacy default stream. */
-static int differ(const aot_call *call)
-{
+static int differ(const aot_call *call) {
   uintptr_t stream = (uintptr_t)call->stream, home = (uintptr_t)call->home;
   return call->home_known && stream != home && (stream > 1 || home > 1);
 }
 
-static int check_device(const aot_call *call)
-{
+static int check_device(const aot_call *call) {
   int device;
   int code = aot_stream_device(call->stream, &device);
   if (code)
@@ -163,8 +152,7 @@ static int check_device(const aot_call *call)
   return -1;
 }
 
-int aot_stream_before(const aot_call *call)
-{
+int aot_stream_before(const aot_call *call) {
   if (!call->stream_option)
     return 0;
   if (check_device(call))
@@ -173,8 +161,7 @@ int aot_stream_before(const aot_call *call)
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 
-int aot_stream_after(const aot_call *call)
-{
+int aot_stream_after(const aot_call *call) {
   if (!call->stream_option || !differ(call))
     return 0;
   return aot_stream_wait(call->home, call->stream);

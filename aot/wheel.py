@@ -1,0 +1,98 @@
+"""Builds the wheel of a generated tree, and checks what came out.
+
+In: the tree on disk. Out: a wheel with the platform tag that auditwheel computes, byte-identical for the same tree.
+The build backend is scikit-build-core with ninja, without isolation: the extra ``build`` of aot installs both.
+
+>>> build(Path("build/tree"), Path("build/wheel")).wheel.name                 # doctest: +SKIP
+'kernels-1.0-cp310-abi3-manylinux_2_34_x86_64.whl'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import fileset, process
+from aot.errors import PackageError, ToolMissing
+from aot.wheelfile import extension_of, problems, retagged
+
+_MODULES = ("build", "scikit_build_core", "auditwheel", "elftools")
+"""What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
+_EPOCH = "315532800"
+"""1980-01-01, the first date a zip file can hold: the clock must not show in a wheel."""
+_SETTINGS = {"NO_COLOR": "1", "LC_ALL": "C", "SOURCE_DATE_EPOCH": _EPOCH, "PYTHONSAFEPATH": "1"}
+
+
+@dataclass(frozen=True)
+class BuiltWheel:
+    """A wheel on disk."""
+
+    wheel: Path
+    sha256: str
+    bytes: int
+    platform: str
+    """As auditwheel computed it: ``manylinux_2_34_x86_64``."""
+    sdist: Path | None = None
+
+
+def build(tree: Path, folder: Path, *, sdist: bool = False) -> BuiltWheel:
+    """Builds the tree's wheel (and source distribution) into ``folder``; PackageError when either fails a check."""
+    _check_tools()
+    made = fileset.make_folder(folder / "made")
+    for old in made.iterdir():
+        fileset.remove(old)
+    kinds = ["--wheel", "--sdist"] if sdist else ["--wheel"]
+    # The build folder is kept: the runtime's C files are the same bytes in every package, and compiled once.
+    options = ["--no-isolation", "--outdir", str(made), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
+    command = [sys.executable, "-m", "build", *kinds, *options, str(tree)]
+    process.check(command, env={**os.environ, **_SETTINGS}, error=PackageError)
+    raw = _one(made, "*.whl")
+    platform = _platform(raw)
+    name, data = retagged(raw.name, fileset.read_file(raw), platform)
+    _check(tree, name, data)
+    fileset.write_file(folder / name, data)
+    archive = _one(made, "*.tar.gz") if sdist else None
+    return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)
+
+
+def _check_tools() -> None:
+    missing = [name for name in _MODULES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ToolMissing(
+            f"building a wheel needs {', '.join(missing)} in {sys.executable}",
+            hint="install aot with its tools: pip install 'aot[build]'",
+        )
+
+
+def _one(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise PackageError(f"the build left {len(found)} files {pattern} in '{folder}', expected one")
+    return found[0]
+
+
+def _platform(wheel: Path) -> str:
+    """The tag that says which Linux the extension's symbols need."""
+    done = process.check(
+        [sys.executable, "-m", "auditwheel", "show", "--json", str(wheel)],
+        env={**os.environ, **_SETTINGS},
+        error=PackageError,
+    )
+    report = json.loads(done.stdout)
+    outside = sorted(report["external_libs"])
+    if outside:
+        raise PackageError(f"the extension links {', '.join(outside)}, which the wheel does not carry")
+    return str(report["overall_tag"])
+
+
+def _check(tree: Path, name: str, data: bytes) -> None:
+    module, library = extension_of(data)
+    blobs = {path.name: fileset.read_file(path) for path in sorted((tree / "blobs").glob("*.fatbin"))}
+    found = [*problems(module, library, blobs), *([] if "-cp310-abi3-" in name else [f"the wheel is tagged {name}"])]
+    if found:
+        raise PackageError(f"{name} is not what it should be\n  " + "\n  ".join(found))

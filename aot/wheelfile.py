@@ -1,0 +1,104 @@
+"""A wheel as bytes: another platform tag, the extension inside, and what may be wrong with it.
+
+In: bytes of a wheel or of its extension. Out: bytes and words. Nothing is written.
+
+>>> retagged("a-1-cp310-abi3-linux_x86_64.whl", data, "manylinux_2_34_x86_64")[0]   # doctest: +SKIP
+'a-1-cp310-abi3-manylinux_2_34_x86_64.whl'
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from aot.errors import PackageError
+
+_LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
+"""What an extension may link: parts of glibc. libcuda is opened at the first call."""
+_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
+_MODE = 0o100644 << 16
+
+
+def retagged(name: str, data: bytes, platform: str) -> tuple[str, bytes]:
+    """The wheel under another platform tag: file name, WHEEL and RECORD changed, everything else kept."""
+    stem, _, old = name.removesuffix(".whl").rpartition("-")
+    files = dict(_members(data))
+    (info,) = {path.partition("/")[0] for path in files if path.endswith(".dist-info/WHEEL")}
+    tags = files[f"{info}/WHEEL"].decode("utf-8")
+    files[f"{info}/WHEEL"] = re.sub(rf"-{re.escape(old)}$", f"-{platform}", tags, flags=re.MULTILINE).encode("utf-8")
+    files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
+    return f"{stem}-{platform}.whl", _zipped(files, last=f"{info}/RECORD")
+
+
+def extension_of(data: bytes) -> tuple[str, bytes]:
+    """Module name and bytes of the one extension in a wheel."""
+    found = [(path, content) for path, content in _members(data) if path.endswith(".so")]
+    if len(found) != 1:
+        raise PackageError(f"the wheel holds {len(found)} extensions, expected one")
+    path, content = found[0]
+    return path.rpartition("/")[2].partition(".")[0], content
+
+
+def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[str]:
+    """What is wrong with an extension: exports, libraries, blobs; empty when nothing is."""
+    elf = ELFFile(io.BytesIO(library))
+    exported = sorted(_exported(elf))
+    wrong = [] if exported == [f"PyInit_{module}"] else [f"it exports {', '.join(exported)}, not only PyInit_{module}"]
+    wrong += [f"it links {name}" for name in _needed(elf) if not _LIBRARIES.fullmatch(name)]
+    for name, blob in blobs.items():
+        count = library.count(blob)
+        if count != 1:
+            wrong.append(f"it holds {name} {count} times")
+    return wrong
+
+
+def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                yield member.filename, archive.read(member)
+
+
+def _record(files: Mapping[str, bytes], own: str) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for path in sorted(files):
+        if path != own:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(files[path]).digest()).rstrip(b"=").decode("ascii")
+            writer.writerow([path, f"sha256={digest}", len(files[path])])
+    writer.writerow([own, "", ""])
+    return text.getvalue().encode("utf-8")
+
+
+def _zipped(files: Mapping[str, bytes], *, last: str) -> bytes:
+    """RECORD comes last, as the wheel format recommends."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path in sorted(files, key=lambda path: (path == last, path)):
+            member = zipfile.ZipInfo(path, _FIRST_DATE)
+            member.external_attr = _MODE
+            member.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(member, files[path])
+    return out.getvalue()
+
+
+def _exported(elf: ELFFile) -> Iterator[str]:
+    symbols = elf.get_section_by_name(".dynsym")
+    for symbol in symbols.iter_symbols() if isinstance(symbols, SymbolTableSection) else ():
+        if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK"):
+            yield symbol.name
+
+
+def _needed(elf: ELFFile) -> Iterator[str]:
+    dynamic = elf.get_section_by_name(".dynamic")
+    for tag in dynamic.iter_tags("DT_NEEDED") if isinstance(dynamic, DynamicSection) else ():
+        yield tag.needed
