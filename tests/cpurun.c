@@ -1,11 +1,15 @@
 /* The runtime of tests/cpurun.py: what compiled tensor-level host code calls, with memory of the CPU.
  *
- * Fresh memory is filled with 0xCD, so that a read of what nobody wrote shows. Each block ends in a guard. */
+ * "Device memory" is one mapping that cannot be accessed except between cpurun_enter and cpurun_leave, which
+ * stand around every kernel: host code that touches it dies. Fresh memory is filled with 0xCD, so that a read of what
+ * nobody wrote shows. Each block ends in a guard. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { MAX_RESULTS = 32, MAX_RANK = 16, MAX_LIVE = 4096, GUARD = 64 };
 typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } bytes;
@@ -22,6 +26,13 @@ static int64_t nextents;
 struct result { char *memory; int64_t bytes, rank, extents[MAX_RANK]; };
 struct result cpurun_results[MAX_RESULTS];
 
+static char *arena;
+static int64_t arena_used;
+enum { ARENA = 1 << 30 };
+
+void cpurun_enter(void) { if (arena) mprotect(arena, ARENA, PROT_READ | PROT_WRITE); }
+void cpurun_leave(void) { if (arena) mprotect(arena, ARENA, PROT_NONE); }
+
 static _Noreturn void fail(const char *text, int64_t number) {
   snprintf(error_text, sizeof error_text, "%s %lld", text, (long long)number);
   longjmp(unwind, 1);
@@ -29,12 +40,20 @@ static _Noreturn void fail(const char *text, int64_t number) {
 
 static char *take(int64_t size) {
   if (size < 0) fail("negative size", size);
-  char *memory = size < (int64_t)1 << 32 ? aligned_alloc(64, (size + 2 * GUARD + 63) / 64 * 64) : NULL;
-  if (!memory) fail("out of memory", size);
+  if (!arena) arena = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  int64_t whole = (size + GUARD + 255) / 256 * 256;
+  if (size > ARENA || arena_used + whole > ARENA) fail("out of memory", size);
+  char *memory = arena + arena_used;
+  arena_used += whole;
+  cpurun_enter();
   memset(memory, 0xCD, size);
   memset(memory + size, 0xAB, GUARD);
+  cpurun_leave();
   return memory;
 }
+
+/* Device memory of an argument; not counted as the call's own. */
+void *cpurun_take(int64_t size) { return take(size); }
 
 static void check_guard(const char *memory, int64_t size) {
   for (int i = 0; i < GUARD; i++)
@@ -52,9 +71,10 @@ void _mlir_ciface_aot_rt_alloc(bytes *out, int64_t size) {
 void aot_rt_free(int64_t address) {
   for (int i = 0; i < nlive; i++)
     if ((int64_t)live[i].memory == address) {
+      cpurun_enter();
       check_guard(live[i].memory, live[i].size);
       memset(live[i].memory, 0xDD, live[i].size);
-      free(live[i].memory);
+      cpurun_leave();
       live[i] = live[--nlive];
       frees++;
       return;
@@ -79,10 +99,18 @@ void _mlir_ciface_aot_rt_result(bytes *out, int64_t k, int64_t size) {
   *out = (bytes){r->memory, r->memory, 0, size, 1};
 }
 
-int8_t aot_rt_load_i8(int64_t address) { loads++; return *(int8_t *)address; }
-int16_t aot_rt_load_i16(int64_t address) { loads++; return *(int16_t *)address; }
-int32_t aot_rt_load_i32(int64_t address) { loads++; return *(int32_t *)address; }
-int64_t aot_rt_load_i64(int64_t address) { loads++; return *(int64_t *)address; }
+#define LOAD(bits)                                   \
+  int##bits##_t aot_rt_load_i##bits(int64_t address) { \
+    loads++;                                         \
+    cpurun_enter();                                  \
+    int##bits##_t value = *(int##bits##_t *)address; \
+    cpurun_leave();                                  \
+    return value;                                    \
+  }
+LOAD(8)
+LOAD(16)
+LOAD(32)
+LOAD(64)
 
 void aot_rt_assert(_Bool ok, int32_t message) {
   if (!ok) fail("assertion", message);
@@ -99,24 +127,27 @@ _Float16 __truncsfbf2(float value) {
   return out;
 }
 
+/* Arguments are in device memory already; afterwards everything may be read. */
 const char *cpurun_call(void (*entry)(void **), void **slots) {
   memset(cpurun_results, 0, sizeof cpurun_results);
   error_text[0] = 0;
   nlive = 0;
   nextents = 0;
   allocations = frees = loads = 0;
+  cpurun_leave();
   if (!setjmp(unwind)) entry(slots);
+  cpurun_enter();
   for (int i = 0; i < MAX_RESULTS; i++)
     if (cpurun_results[i].memory) check_guard(cpurun_results[i].memory, cpurun_results[i].bytes);
+  for (int i = 0; i < nlive; i++) check_guard(live[i].memory, live[i].size);
   return error_text[0] ? error_text : NULL;
 }
 
-/* Frees what the call left behind, and says how many blocks that were. */
+/* Forgets all memory, and says how many blocks the call left behind. */
 int cpurun_sweep(void) {
   int left = nlive;
-  for (int i = 0; i < nlive; i++) { check_guard(live[i].memory, live[i].size); free(live[i].memory); }
   nlive = 0;
-  for (int i = 0; i < MAX_RESULTS; i++) free(cpurun_results[i].memory);
+  arena_used = 0;
   return left;
 }
 

@@ -9,7 +9,7 @@ In: functions with ``memref.alloc``, ``alloca``, ``dealloc`` and ``copy``. Out: 
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import linalg
+from mlir.dialects import arith, linalg, memref
 
 from aot import mlir
 from aot.errors import LoweringError
@@ -30,6 +30,44 @@ def expand_reallocs(module: ir.Module) -> None:
     """``memref.realloc`` as allocation, copy and deallocation."""
     if "memref.realloc" in mlir.op_names(module):
         mlir.run_passes(module, ["expand-realloc"], "lowering memref.realloc")
+
+
+def expand_reshapes(module: ir.Module) -> None:
+    """``memref.reshape`` reads its extents from memory when it is lowered; here each extent is a load of its own."""
+    for op in _host_ops(module, "memref.reshape"):
+        kind = op.results[0].type
+        if isinstance(kind, ir.MemRefType):
+            with ir.InsertionPoint(op), op.location:
+                view = _reshaped(op.operands[0], op.operands[1], kind)
+            op.results[0].replace_all_uses_with(view)
+            op.erase()
+
+
+def _reshaped(source: ir.Value, shape: ir.Value, kind: ir.MemRefType) -> ir.Value:
+    extents: list[ir.Value] = []
+    dynamic = ir.ShapedType.get_dynamic_size()
+    for axis, static in enumerate(kind.shape):
+        extent = rtcalls.index(static)
+        if static == dynamic:
+            extent = memref.LoadOp(shape, [rtcalls.index(axis)]).result
+            if not isinstance(extent.type, ir.IndexType):
+                extent = arith.IndexCastOp(ir.IndexType.get(), extent).result
+        extents.append(extent)
+    strides = [rtcalls.index(1)]
+    for extent in reversed(extents[1:]):
+        strides.insert(0, arith.MulIOp(strides[0], extent).result)
+    types, _ = kind.get_strides_and_offset()
+    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+    return memref.ReinterpretCastOp(
+        kind,
+        source,
+        [],
+        [extent for extent, static in zip(extents, kind.shape, strict=True) if static == dynamic],
+        [stride for stride, static in zip(strides, types, strict=False) if static == unknown],
+        [0],
+        list(kind.shape),
+        list(types),
+    ).result
 
 
 def to_device(module: ir.Module) -> None:

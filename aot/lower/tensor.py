@@ -100,6 +100,7 @@ def _settle_memory(module: ir.Module, functions: Sequence[Function]) -> tuple[ir
     constants.escape(module)
     results.settle(module, functions)
     buffers.expand_reallocs(module)
+    buffers.expand_reshapes(module)
     module, note = bufferize.release(module)
     results.renew(module, functions)
     buffers.copies_to_linalg(module)
