@@ -2,12 +2,13 @@
 
 In: a wheel, a folder, or an extension. Out: Inspection, its text, a kernel's PTX or machine code.
 
->>> inspect("dist/demo.whl").coverage[0].how   # doctest: +SKIP
+>>> inspect("dist/demo.whl").sources[0].rows[0].how   # doctest: +SKIP
 'cubin'
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,8 @@ from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.opened import Blob, Opened
 from aot.report import plain_table
 
-_ORDER = ("cubin", "ptx", "none")
+MOST_NAMED = 3
+"""Sources and kernels that are listed by name; more are counted, or left to --json."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,6 @@ class Inspection:
 
     package: Opened
     sources: tuple[SourceCoverage, ...]
-
-    @property
-    def coverage(self) -> tuple[Coverage, ...]:
-        """Per capability the weakest answer of all sources: the package runs only where all of them do."""
-        columns = zip(*(each.rows for each in self.sources), strict=True)
-        return tuple(max(column, key=lambda each: _ORDER.index(each.how)) for column in columns)
 
     def as_json(self) -> dict[str, object]:
         """The manifest, and ``coverage`` beside it."""
@@ -88,8 +84,9 @@ def text(found: Inspection) -> str:
         parts.append(f"{package.path}: no {opened.MANIFEST} beside it; images only")
         parts += [_images_text(blob) for blob in package.blobs]
     if found.sources:
-        rows = [[_capability(row), row.how, row.image] for row in found.coverage]
-        parts.append(plain_table("runs on", ["capability", "by", "image"], rows))
+        parts.append(
+            plain_table("sources that run, by capability", ["", "cubin", "PTX", "none"], _matrix(found.sources))
+        )
     sizes = sum(len(blob.data) for blob in package.blobs)
     parts.append(
         f"device code: {sizes} bytes in {len(package.blobs)} blobs; extension: {package.extension_bytes} bytes"
@@ -131,6 +128,23 @@ def _coverage(blob: Blob) -> SourceCoverage:
     return SourceCoverage(blob.source, arch.coverage(images))
 
 
+def _matrix(sources: Sequence[SourceCoverage]) -> list[list[str]]:
+    """One row per capability: how many sources have a cubin for it, PTX, nothing; the few are named."""
+    rows = []
+    for index, first in enumerate(sources[0].rows):
+        by: dict[str, list[str]] = {"cubin": [], "ptx": [], "none": []}
+        for each in sources:
+            by[each.rows[index].how].append(each.source)
+        rows.append([_capability(first), *(_some(names, len(sources)) for names in by.values())])
+    return rows
+
+
+def _some(names: Sequence[str], total: int) -> str:
+    if len(names) == total:
+        return "all"
+    return ", ".join(names) if len(names) <= MOST_NAMED else str(len(names))
+
+
 def _find(package: Opened, name: str) -> _Found:
     """The kernel called ``name``, ``source.name``, ``module::name`` or by its symbol."""
     if package.manifest is None:
@@ -140,19 +154,21 @@ def _find(package: Opened, name: str) -> _Found:
     for module in package.manifest["modules"]:
         for kernel in module["kernels"]:
             place = (module["name"], kernel["symbol"])
-            names = (kernel["name"], kernel["symbol"], f"{kernel['module']}::{kernel['name']}")
+            short = kernel["name"].rpartition("__")[2]
+            names = (kernel["name"], short, kernel["symbol"], f"{kernel['module']}::{kernel['name']}")
             for each in (*names, *(f"{module['name']}.{other}" for other in names)):
                 known.setdefault(each, set()).add(place)
     found = sorted(known.get(name, ()))
     if len(found) == 1:
         source, symbol = found[0]
         return _Found(blobs[source], symbol)
-    all_names = sorted(f"{source}.{symbol}" for source, symbol in set().union(*known.values()))
     if found:
         raise UsageError(
             f"several kernels are called '{name}'", hint=f"name one: {', '.join('.'.join(e) for e in found)}"
         )
-    raise UsageError(f"no kernel '{name}' in '{package.path}'", hint=f"there are: {', '.join(all_names) or 'none'}")
+    near = difflib.get_close_matches(name, known, MOST_NAMED, 0.4)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise UsageError(f"no kernel '{name}' in '{package.path}'", hint=f"{hint}`aot inspect` without --ptx lists all")
 
 
 def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
@@ -174,7 +190,7 @@ def _module_text(module: Mapping[str, Any]) -> str:
         built = "" if image["requested"] == image["target"] else f" (asked for as {image['requested']})"
         lines.append(f"  {image['kind']} {image['target']}{built}: {image['bytes']} bytes")
     if module.get("skipped"):
-        lines.append(f"  left out by aot.toml: {', '.join(module['skipped'])}")
+        lines.append(f"  left out: {', '.join(module['skipped'])}")
     for function in module["functions"]:
         lines.append(
             f"  {function['name']}({', '.join(map(_argument, function['args']))}){_results(function['results'])}"
