@@ -1,0 +1,115 @@
+"""Builds every package that the GPU tests import: `python build_packages.py OUT [--archs LIST] [--upstream FOLDER]`.
+
+In: the sources of this repository (and, with --upstream, a copy of LLVM's mlir/test/Integration).
+Out: wheels in OUT, and JSON files that say what upstream's programs must print. A source that
+does not build is reported and left out, so that the others can still be tested: exit code 1.
+
+>>> main(["dist/gpu"])   # doctest: +SKIP
+0
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+ROOT = TESTS.parent
+ARCHS = "sm_80,sm_90"
+
+
+@dataclass
+class Built:
+    """What became of one folder."""
+
+    folder: Path
+    failures: dict[str, str] = field(default_factory=dict)
+    """Source -> error text."""
+    message: str = ""
+    """Error of the build as a whole, when there is no wheel."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--archs", default=ARCHS)
+    parser.add_argument("--upstream", type=Path, help="a copy of mlir/test/Integration")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    generated = options.out / "tensor_ops-sources"
+    _python(str(TESTS / "tensor_ops" / "ops_table.py"), str(generated))
+    folders = [ROOT / "examples" / "kernels", TESTS / "cases", TESTS / "hazards", generated]
+    results = [build_folder(folder, options.out, options.archs) for folder in folders]
+    for built in results:
+        print(f"{built.folder.name}: {len(built.failures)} sources failed. {built.message}".rstrip(". ") + ".")
+        for source, text in built.failures.items():
+            print(f"--- {source}\n{text}")
+    failed = any(built.failures or built.message for built in results)
+    for name, part in {"upstream_gpu": "GPU/CUDA", "upstream_cpu": "Dialect/Linalg/CPU"}.items():
+        if options.upstream:
+            done = _python(str(TESTS / "upstream" / "build.py"), str(options.upstream / part), str(options.out),
+                           "--name", name, check=False)  # fmt: skip
+            print(done.stdout)
+            failed = failed or done.returncode != 0
+    return 1 if failed else 0
+
+
+def build_folder(folder: Path, out: Path, archs: str) -> Built:
+    """One wheel of a folder; sources that fail are taken out and the rest is built again."""
+    built = Built(folder)
+    kept = _staged(folder, out)
+    for _ in range(2):
+        work = kept / "work"
+        done = _python("-m", "aot", "build", str(kept / "src"), "--archs", archs, "--out", str(out),
+                       "--work", str(work), "-q", check=False)  # fmt: skip
+        if done.returncode == 0:
+            break
+        failures = _failures(work)
+        built.failures.update(failures)
+        built.message = "" if failures else done.stderr.strip()
+        for source in failures:
+            (kept / "src" / f"{source}.mlir").unlink()
+        if not failures:
+            break
+    else:
+        built.message = done.stderr.strip()
+    return built
+
+
+def _staged(folder: Path, out: Path) -> Path:
+    """A copy of the folder that sources can be taken out of."""
+    kept = out / "staged" / folder.name
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(folder, kept / "src")
+    return kept
+
+
+def _failures(work: Path) -> dict[str, str]:
+    """Source -> its error, from the error files that the build's workers leave."""
+    sys.path.insert(0, str(ROOT))
+    from aot import job
+
+    folders = sorted(file.parent for file in work.rglob(job.FAILURE))
+    found = {folder.name: job.read_failure(folder) for folder in folders}
+    return {
+        name: failure.message if failure.kind == job.BUG else job.as_error(failure).text()
+        for name, failure in found.items()
+        if failure is not None
+    }
+
+
+def _python(*command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+    return subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=check, env={**os.environ, "PYTHONPATH": path}
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
