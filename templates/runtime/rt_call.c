@@ -117,8 +117,11 @@ static int may_start(aot_frame *frame) {
 /* Text of kernels reaches stdout at a synchronisation only. In a capture nothing runs yet: it comes when the graph's user waits. */
 static void show_messages(aot_frame *frame) {
   int capturing = 0;
-  if (!aot_capturing(frame, (CUstream)frame->stream, &capturing) && !capturing) aot_wait(frame, "its kernels print or assert");
+  CUstream stream = (CUstream)frame->stream;
   frame->printed = 1;
+  if (aot_capturing(frame, stream, &capturing) || capturing) return;
+  aot_record_driver(frame, aot_cu.cuStreamSynchronize(stream), "cuStreamSynchronize in %s (its kernels print or assert)",
+                    function_name(frame));
 }
 
 static void leave_default_device(aot_frame *frame) {
