@@ -27,6 +27,7 @@ Context = Any
 Module = Any
 Operation = Any
 Value = Any
+Block = Any
 """mlir.ir's own classes; the bindings carry no types that mypy could check."""
 
 KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
