@@ -230,8 +230,12 @@ def test_a_thousand_failing_calls_leave_nothing(core: Core, script: str, flags: 
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        pytest.param(NO_BINARY, ["Fake GPU (device 0, compute capability 9.0)", "sm_80 (cubin), sm_90a (cubin)"], id="gpu"),
-        pytest.param(218, ["cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (218)", "driver's log: line 3: oops"], id="jit"),
+        pytest.param(
+            NO_BINARY, ["Fake GPU (device 0, compute capability 9.0)", "sm_80 (cubin), sm_90a (cubin)"], id="gpu"
+        ),
+        pytest.param(
+            218, ["cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (218)", "driver's log: line 3: oops"], id="jit"
+        ),
     ],
 )
 def test_load_errors(core: Core, code: int, expected: list[str]) -> None:
@@ -422,7 +426,12 @@ def test_driver_without_the_optional_entries(core_library: Path, tmp_path: Path)
 @pytest.mark.parametrize("core", [{"pools": 0}], indirect=True)
 def test_device_without_pools_waits_before_it_frees(core: Core) -> None:
     assert core.call("alloc 4 | free $0").code == 0
-    assert core.log()[-4:] == ["cuMemAlloc_v2 4", "cuPointerGetAttribute m1 9", "cuStreamSynchronize s0", "cuMemFree_v2 m1"]
+    assert core.log()[-4:] == [
+        "cuMemAlloc_v2 4",
+        "cuPointerGetAttribute m1 9",
+        "cuStreamSynchronize s0",
+        "cuMemFree_v2 m1",
+    ]
 
 
 def test_trim_gives_the_pool_back(core: Core) -> None:

@@ -1,0 +1,423 @@
+"""What launch-level host code calls: streams and events, gpu.alloc and copies, registration, TMA, printing, async, halves."""
+
+from __future__ import annotations
+
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fakecuda import Core
+
+READS, HOST_SYNC, MESSAGES, FORK, SERIAL = 1, 2, 4, 8, 16
+ARRAY_ARGUMENT = 1 << 16
+E_INTERNAL, E_LIMIT, E_UNSUPPORTED = -4, -3, -10
+ON_STREAM = "launch 0 1 1 1 32 1 1 0 0 0 0"
+
+
+def warm(core: Core, flags: int = 0) -> None:
+    """Everything that a first call does is done, and the log is empty."""
+    assert core.call(f"alloc 4 | {ON_STREAM}", flags=flags).code == 0
+    core.log()
+
+
+def log_of(core: Core, script: str, **how: int) -> list[str]:
+    """The driver calls of a call that succeeds and leaves nothing."""
+    result = core.call(script, **how)
+    assert (result.code, result.message) == (0, "")
+    assert core.fake("live", 0) == 0
+    return core.log()[1:]
+
+
+# ------------------------------------------------------------------ streams and events
+
+
+def test_chains_start_after_the_callers_stream_and_end_before_it(core: Core) -> None:
+    warm(core)
+    stream = core.ask("new_stream")
+    core.log()
+    script = f"stream | {ON_STREAM} $0 | stream | {ON_STREAM} $2 | sync $0"
+    expected = [
+        ["cuStreamCreate 1", "cuEventCreate 2", "cuEventRecord e1 s1", "cuStreamWaitEvent s2 e1"],
+        ["cuLaunchKernel m__square grid 1x1x1 block 32x1x1 shared 0 s2"],
+        ["cuStreamCreate 1", "cuEventCreate 2", "cuEventRecord e2 s1", "cuStreamWaitEvent s3 e2"],
+        ["cuLaunchKernel m__square grid 1x1x1 block 32x1x1 shared 0 s3"],
+        ["cuEventRecord e1 s2", "cuStreamWaitEvent s1 e1"],
+        ["cuEventRecord e2 s3", "cuStreamWaitEvent s1 e2"],
+    ]
+    assert log_of(core, script, flags=FORK, stream=stream) == sum(expected, [])
+
+
+def test_streams_of_chains_are_used_again(core: Core) -> None:
+    for _ in range(3):
+        assert core.call("stream | stream | stream", flags=FORK).code == 0
+    assert core.fake("live_streams") == 3
+
+
+def test_chains_are_joined_when_the_call_fails(core: Core) -> None:
+    warm(core)
+    result = core.call("stream | gpualloc 16 $0 | oops 1", flags=FORK)
+    assert result.code == E_INTERNAL
+    log = core.log()
+    assert log.index("cuStreamWaitEvent s0 e1") < log.index("cuMemFreeAsync m2 s0")
+
+
+def test_buffers_of_chains_are_freed_where_the_program_says(core: Core) -> None:
+    warm(core)
+    log = log_of(core, "stream | gpualloc 16 $0 | gpufree $1 $0", flags=FORK)
+    assert [line for line in log if "m2" in line or "16" in line] == [
+        "cuMemAllocFromPoolAsync 16 pool1 s1",
+        "cuMemFreeAsync m2 s1",
+    ]
+
+
+def test_events_between_chains(core: Core) -> None:
+    warm(core)
+    script = "stream | stream | event | record $2 $0 | waitevent $1 $2 | eventsync $2 | eventdestroy $2"
+    log = log_of(core, script, flags=FORK)
+    middle = log[log.index("cuEventRecord e3 s1") :][:4]
+    assert middle == [
+        "cuEventRecord e3 s1",
+        "cuStreamWaitEvent s2 e3",
+        "cuStreamWaitEvent s0 e3",
+        "cuEventDestroy_v2 e3",
+    ]
+
+
+def test_event_that_the_program_forgot(core: Core) -> None:
+    assert core.call("event | event", flags=FORK).code == 0
+    assert core.fake("live_events") == 0
+
+
+def test_unknown_event_never_reaches_the_driver(core: Core) -> None:
+    result = core.call("record 4660 0", flags=FORK)
+    assert (result.code, "did not create (0x1234)" in result.message) == (E_INTERNAL, True)
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "stream_name"),
+    [
+        pytest.param("stream | sync $0", HOST_SYNC, "s0", id="caller's stream"),
+        pytest.param("event | eventsync $0", HOST_SYNC, "s0", id="event without forks"),
+        pytest.param("stream | sync $0", HOST_SYNC | FORK, "s1", id="chain"),
+    ],
+)
+def test_host_sync_really_waits(core: Core, script: str, flags: int, stream_name: str) -> None:
+    warm(core)
+    assert f"cuStreamSynchronize {stream_name}" in log_of(core, script, flags=flags)
+
+
+# ------------------------------------------------------------------ memory
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "expected"),
+    [
+        pytest.param(
+            "gpualloc 16 0 0 | memset32 $0 7 4 | memset16 $0 1 2 | gpufree $0",
+            0,
+            [
+                "cuMemAllocFromPoolAsync 16 pool1 s0",
+                "cuMemsetD32Async m2 4 s0",
+                "cuMemsetD16Async m2 2 s0",
+                "cuMemFreeAsync m2 s0",
+            ],
+            id="device",
+        ),
+        pytest.param("memset32 0 7 0 | memset16 0 1 0 | memcpy 0 0 0", 0, [], id="nothing to do"),
+        pytest.param("gpufree 0 | hostfree 0", 0, [], id="free of null"),
+        pytest.param("host 8 | hostfree $0 | host 8 64", 0, [], id="host memory is no driver's business"),
+        pytest.param(
+            "gpualloc 16 0 1 | gpufree $0",
+            0,
+            ["cuMemAllocManaged 16", "cuStreamIsCapturing s0", "cuStreamSynchronize s0", "cuMemFree_v2 m2"],
+            id="shared memory is freed after a wait",
+        ),
+        pytest.param(
+            "gpualloc 16 0 1", 0, ["cuMemAllocManaged 16", "cuStreamSynchronize s0", "cuMemFree_v2 m2"], id="swept"
+        ),
+        pytest.param("host 8", HOST_SYNC, ["cuStreamIsCapturing s0", "cuStreamSynchronize s0"], id="copies may run"),
+    ],
+)
+def test_memory_calls(core: Core, script: str, flags: int, expected: list[str]) -> None:
+    warm(core)
+    assert log_of(core, script, flags=flags) == expected
+
+
+def test_copies_move_bytes(core: Core) -> None:
+    result = core.call("host 8 | poke $0 9 | gpualloc 8 | memcpy $2 $0 8 | load32 $2")
+    assert result.values[4] == 9
+
+
+REGISTER = "host 64 | register $0 4 4 4"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "message"),
+    [
+        pytest.param(f"{REGISTER} | unregister $0 4 4 4 | hostfree $0", 0, "", id="in order"),
+        pytest.param(REGISTER, 0, "", id="left registered"),
+        pytest.param(f"{REGISTER} | hostfree $0", 0, "", id="freed while registered"),
+        pytest.param("host 64 | register $0 0 4 4 | unregister $0 0 4 4", 0, "", id="empty"),
+        pytest.param(f"{REGISTER} | register $0 4 4 4", 712, "is registered already", id="twice"),
+        pytest.param("host 64 | register $0 2 4 8", E_UNSUPPORTED, "axis 0 has stride 8, not 4", id="not dense"),
+        pytest.param("host 64 | unregister $0 4 4 4", E_INTERNAL, "did not register", id="never registered"),
+        pytest.param("host 64 | gpufree $0", E_INTERNAL, "did not allocate with gpu.alloc", id="gpu.dealloc of host"),
+    ],
+)
+def test_registration(core: Core, script: str, code: int, message: str) -> None:
+    result = core.call(script, flags=HOST_SYNC)
+    assert result.code == code
+    assert message in result.message
+    assert core.fake("live", 0) == 0
+
+
+@pytest.mark.parametrize("core", [{"registered_host": 0}], indirect=True)
+def test_device_that_cannot_use_host_addresses(core: Core) -> None:
+    result = core.call(REGISTER, flags=HOST_SYNC)
+    assert (result.code, "cannot use host addresses" in result.message) == (E_UNSUPPORTED, True)
+
+
+# ------------------------------------------------------------------ gpu.set_default_device
+
+
+@pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
+def test_default_device_moves_the_call_and_those_after(core: Core) -> None:
+    warm(core)
+    before = core.ask("current")
+    log = log_of(core, f"device 1 | gpualloc 8 | {ON_STREAM}")
+    assert "cuMemPoolCreate device 1" in log
+    assert core.ask("current") == before
+    assert core.ask("core", "default_device") == 1
+
+
+@pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
+@pytest.mark.parametrize(
+    ("script", "flags", "code", "message"),
+    [
+        pytest.param("device 0", 0, 0, "", id="where it is"),
+        pytest.param("device 2", 0, 101, "has 2 CUDA devices, numbered from 0", id="no such device"),
+        pytest.param("device -1", 0, 101, "gpu.set_default_device -1", id="negative"),
+        pytest.param("alloc 4 | device 1", 0, E_UNSUPPORTED, "it has used that device already", id="work done"),
+        pytest.param("device 1", ARRAY_ARGUMENT, E_UNSUPPORTED, "its array arguments are there", id="arrays"),
+    ],
+)
+def test_default_device_refusals(core: Core, script: str, flags: int, code: int, message: str) -> None:
+    result = core.call(script, flags=flags)
+    assert result.code == code
+    assert message in result.message
+
+
+# ------------------------------------------------------------------ sources lowered elsewhere
+
+
+def test_registered_module_is_loaded_at_its_first_launch(core: Core) -> None:
+    warm(core)
+    core.call("lowered 2 | lowered 3 | lowered 0 | loweredcluster 2 4")
+    log = core.log()
+    assert [line for line in log if "lowered" in line or line.startswith("cuModuleLoad")] == [
+        "cuModuleLoadDataEx mode 2",
+        "cuModuleGetFunction mod2 lowered",
+        "cuFuncLoad lowered",
+        "cuFuncGetAttribute 0 lowered",
+        "cuFuncGetAttribute 1 lowered",
+        "cuFuncSetAttribute 8 232448 lowered",
+        "cuLaunchKernel lowered grid 2x1x1 block 32x1x1 shared 0 s0",
+        "cuLaunchKernel lowered grid 3x1x1 block 32x1x1 shared 0 s0",
+        "cuLaunchKernelEx lowered grid 4x1x1 block 32x1x1 cluster 2x1x1 shared 0 s0",
+    ]
+
+
+@pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
+def test_registered_module_in_two_contexts(core: Core) -> None:
+    for device in (0, 1, 0, 1):
+        assert core.call("lowered 1", device=device).code == 0
+    assert sum(line.startswith("cuModuleLoadDataEx") for line in core.log()) == 2
+
+
+@pytest.mark.parametrize("function", ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])
+def test_registered_module_errors(core: Core, function: str) -> None:
+    warm(core)
+    core.fake("fail", function, 1, 719)
+    assert function in core.call("lowered 1").message
+    assert core.call("lowered 1").code == 0
+
+
+# ------------------------------------------------------------------ TMA descriptors
+
+
+def test_tma_descriptor(core: Core) -> None:
+    script = "gpualloc 65536 | tma $0 64 64 128 128 32 16 3 0 6 | load64 $1"
+    result = core.call(script)
+    assert (result.code, result.message) == (0, "")
+    assert result.values[2] == result.values[0] + 128, "the offset counts, in elements of f16"
+    assert core.fake("live", 0) == 0
+    assert core.fake("count", "cuMemcpyHtoDAsync_v2") == 1
+
+
+def test_tma_descriptor_in_a_capture_does_not_copy_from_the_stack(core: Core) -> None:
+    warm(core)
+    stream = core.ask("new_stream")
+    core.fake("capture", stream, 1)
+    assert core.call("gpualloc 65536 | tma $0 0 64 128 128 32 16 3 0 6", stream=stream).code == 0
+    assert (core.fake("count", "cuMemcpyHtoDAsync_v2"), core.fake("count", "cuMemsetD32Async")) == (0, 32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param("0 64 128 128 32 16 0 6 6", "rank 6 is not between 1 and 5", id="rank"),
+        pytest.param("0 64 128 128 32 16 0 0 13", "unknown element type 13", id="type"),
+        pytest.param("4 64 128 128 32 16 0 0 6", "not aligned to 16 bytes", id="alignment"),
+        pytest.param("0 64 128 128 32 257 0 0 6", "the box is 514 bytes long on axis 0", id="inner box"),
+        pytest.param("0 64 128 128 32 264 0 0 6", "the box is 264 long on axis 0", id="box"),
+        pytest.param("0 64 128 128 300 16 0 0 6", "the box is 300 long on axis 1", id="outer box"),
+        pytest.param(
+            "0 64 128 129 32 16 0 0 6", "the stride of axis 1 (counted from the innermost) is 258", id="stride"
+        ),
+        pytest.param("0 0 128 128 32 16 0 0 6", "axis 1 (counted from the innermost) is 0 long", id="empty"),
+        pytest.param("0 64 128 128 32 64 2 0 6", "the 64-byte swizzle allows 64", id="swizzle"),
+    ],
+)
+def test_tma_errors_name_the_axis(core: Core, arguments: str, message: str) -> None:
+    result = core.call(f"gpualloc 65536 | tma $0 {arguments}")
+    assert result.code in (E_LIMIT, E_INTERNAL)
+    assert message in result.message
+
+
+# ------------------------------------------------------------------ printing and memref.copy
+
+
+@pytest.mark.parametrize("make", ["gpualloc 8", "host 8", "gpualloc 8 0 1"], ids=["device", "host", "shared"])
+def test_print_reads_memory_of_any_kind(core: Core, make: str) -> None:
+    bits = struct.unpack("<i", struct.pack("<f", 1.5))[0]
+    second = f"{make} | memset32 $0 {bits} 2"
+    result = core.call(f"{second} | print $0 2")
+    assert result.code == 0
+    heading, body, end = result.out.split("\n")
+    address = f"0x{result.values[0]:x}"
+    assert heading == f"Unranked Memref base@ = {address} rank = 1 offset = 0 sizes = [2] strides = [1] data = "
+    assert (body, end) == ("[1.5,  1.5]", "")
+    assert core.fake("live", 0) == 0
+
+
+def test_text_is_flushed_when_the_call_ends(core: Core) -> None:
+    assert core.call("say").out == "said\n"
+    assert core.call("say | oops 1").out == "said\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "copies"),
+    [
+        pytest.param("host 48", "host 48", 0, id="host to host"),
+        pytest.param("gpualloc 48", "host 48", 2, id="device to host"),
+        pytest.param("host 48", "gpualloc 48", 2, id="host to device"),
+    ],
+)
+def test_memref_copy(core: Core, source: str, target: str, copies: int) -> None:
+    script = f"{source} | {target} | memset32 $0 5 12 | memset32 $1 1 12 | copy $0 $1 2 4 6 4"
+    result = core.call(f"{script} | copy $1 $0 2 4 4 6", flags=HOST_SYNC)
+    assert (result.code, result.message) == (0, "")
+    assert core.fake("count", "cuMemcpyAsync") == 2 * copies
+
+
+def test_dense_memref_copy_is_one_copy(core: Core) -> None:
+    assert core.call("gpualloc 64 | gpualloc 64 | copy $0 $1 4 4 4 4").code == 0
+    assert core.fake("count", "cuMemcpyAsync") == 1
+
+
+# ------------------------------------------------------------------ async runtime
+
+
+@pytest.mark.parametrize(
+    ("script", "seen"),
+    [
+        pytest.param("token | then $2 $0 | emplace $2", 1, id="waits until it is there"),
+        pytest.param("token | emplace $2 | then $2 $0 | drop $2", 1, id="is there already"),
+        pytest.param("token | emplace $2 | await $2", 0, id="host waits"),
+        pytest.param("group 0 | awaitgroup $2 | then $2 $0 1", 1, id="empty group"),
+        pytest.param("token | group 1 | join $2 $3 | then $3 $0 1 | emplace $2", 1, id="group of one"),
+        pytest.param(
+            "token | token | group 2 | join $2 $4 | join $3 $4 | then $4 $0 1 | emplace $3", 0, id="half a group"
+        ),
+    ],
+)
+def test_coroutines_run_in_place(core: Core, script: str, seen: int) -> None:
+    result = core.call(f"host 4 | poke $0 0 | {script} | peek $0", flags=SERIAL)
+    assert (result.code, result.message) == (0, "")
+    assert result.values[-1] == seen
+
+
+def test_errors_of_tokens_reach_their_group(core: Core) -> None:
+    script = "token | group 1 | join $0 $1 | tokenerror $0 | iserror $1 1"
+    assert core.call(script, flags=SERIAL).values[-1] == 1
+
+
+def test_waiting_for_what_nobody_provides_is_an_error(core: Core) -> None:
+    result = core.call("token | value 16 | await $0", flags=SERIAL)
+    assert (result.code, "nothing will provide" in result.message) == (E_INTERNAL, True)
+
+
+# ------------------------------------------------------------------ f16 and bf16
+
+
+def test_every_half_extends(core: Core) -> None:
+    bits = np.arange(65536, dtype=np.uint16)
+    wide = np.array(core.ask("half", "__extendhfsf2", bits.tolist()), dtype=np.uint32).view(np.float32)
+    assert np.array_equal(wide, bits.view(np.float16).astype(np.float32), equal_nan=True)
+
+
+def interesting(word: type[np.unsignedinteger], number: type[np.floating], count: int = 20000) -> np.ndarray:
+    """Bit patterns: any, and ones next to halves, their middles and the limits of f16 and bf16."""
+    rng = np.random.default_rng(0)
+    size = np.dtype(word).itemsize
+    any_bits = rng.integers(0, 2 ** (8 * size), count, dtype=np.uint64).astype(word)
+    halves = rng.integers(0, 65536, count // 2, dtype=np.uint64).astype(np.uint16)
+    with np.errstate(invalid="ignore"):
+        near = [halves.view(np.float16).astype(number), halves.view(ml_dtypes.bfloat16).astype(number)]
+    exact = np.concatenate(near).view(word)
+    step = word(1 << (12 if size == 4 else 41))
+    with np.errstate(over="ignore"):  # unsigned words wrap around
+        return np.concatenate([any_bits, exact, exact + step, exact + step + word(1), exact + step - word(1)])
+
+
+@pytest.mark.parametrize(
+    ("function", "target", "word", "number"),
+    [
+        ("__truncsfhf2", np.float16, np.uint32, np.float32),
+        ("__truncdfhf2", np.float16, np.uint64, np.float64),
+        ("__truncsfbf2", ml_dtypes.bfloat16, np.uint32, np.float32),
+    ],
+)
+def test_rounding_to_halves(
+    core: Core,
+    function: str,
+    target: type[np.generic],
+    word: type[np.unsignedinteger],
+    number: type[np.floating],
+) -> None:
+    bits = interesting(word, number)
+    ours = np.array(core.ask("half", function, bits.tolist()), dtype=np.uint32).astype(np.uint16).view(target)
+    with np.errstate(all="ignore"):
+        theirs = bits.view(number).astype(target)
+    assert np.array_equal(np.isnan(ours), np.isnan(theirs))
+    fine = ~np.isnan(theirs)
+    assert np.array_equal(ours.view(np.uint16)[fine], theirs.view(np.uint16)[fine])
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"),
+    [
+        pytest.param(1.0 + 2.0**-8, 0x3F80, id="tie to even"),
+        pytest.param(1.0 + 2.0**-8 + 2.0**-50, 0x3F81, id="a float would have lost what breaks the tie"),
+        pytest.param(-(1.0 + 3 * 2.0**-8), 0xBF82, id="tie upwards"),
+        pytest.param(3.5e38, 0x7F80, id="to infinity"),
+        pytest.param(2.0**-133, 0x0001, id="least subnormal"),
+        pytest.param(2.0**-134, 0x0000, id="tie to zero"),
+        pytest.param(2.0**-134 * 1.0000001, 0x0001, id="above it"),
+        pytest.param(5e-324, 0x0000, id="least double"),
+    ],
+)
+def test_double_to_bf16_is_rounded_once(core: Core, value: float, bits: int) -> None:
+    pattern = struct.unpack("<Q", struct.pack("<d", value))[0]
+    assert core.ask("half", "__truncdfbf2", [pattern]) == [bits]
