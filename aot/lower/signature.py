@@ -117,11 +117,7 @@ def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> 
         replace(argument, role=_role(argument.type, number in writes or _marked(op, number)))
         for number, argument in enumerate(args)
     ]
-    results = [
-        # Memory that is not an argument's is new, hence contiguous, whatever layout the source asks for.
-        Result(kind if end.argument is not None else _contiguous(kind), end.argument)
-        for kind, end in zip(plain, ends, strict=True)
-    ]
+    results = [_result(kind, end) for kind, end in zip(plain, ends, strict=True)]
     return Function(name, "", level, tuple(args), tuple(results), location=mlir.location_of(op))
 
 
@@ -140,8 +136,13 @@ def _role(kind: ValueType, written: bool) -> str:
     return "destination" if written else "in"
 
 
-def _contiguous(kind: ValueType) -> ValueType:
-    return replace(kind, strides=None, offset=0) if isinstance(kind, ArrayType) else kind
+def _result(kind: ValueType, end: _Returned) -> Result:
+    if isinstance(kind, ScalarType):
+        return Result(kind)
+    if end.argument is not None:
+        return Result(kind, end.argument)
+    # Memory that is not an argument's is new, hence contiguous, whatever layout the source asks for.
+    return Result(replace(kind, strides=None, offset=0))
 
 
 def _argument_name(op: ir.Operation, number: int, given: Sequence[str]) -> str:
