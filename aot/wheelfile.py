@@ -15,6 +15,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
@@ -101,4 +102,4 @@ def _exported(elf: ELFFile) -> Iterator[str]:
 def _needed(elf: ELFFile) -> Iterator[str]:
     dynamic = elf.get_section_by_name(".dynamic")
     for tag in dynamic.iter_tags("DT_NEEDED") if isinstance(dynamic, DynamicSection) else ():
-        yield tag.needed
+        yield str(cast(Any, tag).needed)

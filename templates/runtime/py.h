@@ -4,8 +4,10 @@
  *   py_arguments.c  all arguments of a call           py_check.c   ... against the signature; descriptors
  *   py_call.c     a host function's call
  *   py_kernel.c   a kernel's call                      py_number.c  Python numbers <-> scalars
- *   py_bind.c     positional and named arguments       py_result.c  memory for results, out=
- *   py_stream.c   which stream, and its ordering       py_device_array.c  our own array type
+ *   py_bind.c     positional and named arguments       py_result.c  memory for results; the call's value
+ *   py_stream.c   which stream, and its ordering       py_out.c     out=
+ *   py_device_array.c  our own array type              py_cuda_interface.c  __cuda_array_interface__
+ *   py_destination.c  destinations that overlap a value
  *   py_error.c    Python exceptions                    py_driver.c  driver calls that only this side makes
  *
  * Rules: CPython's Limited API 3.10 and nothing newer. A call that succeeds on arrays with the C exchange API allocates
@@ -29,6 +31,7 @@ typedef struct aot_callable {                                  /* `self` of a fu
   uint16_t nargs, noptions;
   PyObject **keywords;                                         /* interned: nargs names of arguments, then those of the options */
   size_t argument_words, words;                                /* 8-byte words of workspace: of the arguments' slots, of the whole call */
+  uint8_t writes_values;                                       /* has a destination and another array: they may overlap */
   uint64_t loaded_context;                                     /* context that is known to hold the source's module */
 } aot_callable;
 
@@ -63,6 +66,7 @@ typedef struct aot_view {
 /* Borrowed until the next call of it; NULL with an error set. */
 const aot_kind *aot_kind_of(PyObject *object);
 int aot_array_setup(void);
+int aot_cuda_interface_read(PyObject *dict, aot_view *view);   /* py_cuda_interface.c: 1, or -1 */
 /* The quick protocols (exchange API, our own arrays): 1 read, 0 object needs aot_view_slow, -1 error. */
 int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view);
 /* __dlpack__ and __cuda_array_interface__; `stream` is where the data will be used. 1 read, 0 not an array, -1 error. */
@@ -99,6 +103,7 @@ typedef struct aot_call {
   void *stream, *home;                                         /* where the call goes; where its arrays' framework works */
   uint8_t home_known;                                          /* a framework said so: worth ordering `stream` with it */
   aot_output *outputs;                                         /* one per result of the function */
+  struct aot_moved *moved; uint32_t nmoved;                    /* destinations that are computed elsewhere first (py_destination.c) */
   PyThreadState *released;                                     /* not NULL while the interpreter lock is given up */
 } aot_call;
 
@@ -134,8 +139,16 @@ PyObject *aot_stream_owner(const aot_call *call);              /* new reference 
 int aot_stream_before(const aot_call *call);
 int aot_stream_after(const aot_call *call);                    /* 0, or a code with its text in aot_last_error(): may run while an error is set */
 
-/* py_result.c */
+/* py_destination.c: in the call's context; after a failed `separate`, `finish` must still be called. */
+int aot_destinations_separate(aot_call *call, const aot_frame *frame);
+int aot_destinations_finish(aot_call *call, int failed);       /* 0, or a code with its text in aot_last_error() */
+
+/* py_out.c */
 int aot_outputs_read(aot_call *call, PyObject *out);
+int aot_is_fresh(const aot_value *result);                     /* an array that the call makes */
+int aot_wrong_out(const aot_call *call, uint32_t result, PyObject *exception, const char *got, const char *problem);
+
+/* py_result.c */
 int aot_outputs_finish(aot_call *call, int failed);            /* in the call's context: copies and frees temporaries */
 PyObject *aot_outputs_return(aot_call *call);                  /* the call's value */
 void aot_outputs_drop(aot_call *call);

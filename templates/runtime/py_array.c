@@ -3,10 +3,9 @@
  * Three ways, tried in this order: the DLPack C exchange API of the object's type (no Python code runs), __dlpack__, and
  * __cuda_array_interface__. What a type offers is found out once and kept, with a strong reference to the type. */
 #include "py.h"
-#include <stdlib.h>
 #include <string.h>
 
-enum { KINDS = 8, UNKNOWN_CODE = 255 };
+enum { KINDS = 8 };
 static aot_kind kinds[KINDS];
 static unsigned next_kind;
 static PyObject *name_is_conj, *name_is_neg, *copy_words, *version_words, *plain_words;
@@ -185,96 +184,7 @@ static int read_dlpack(PyObject *object, PyObject *method, void *stream, aot_vie
   return view->holder ? read_capsule(view->holder, view) : -1;
 }
 
-/* ------------------------------------------------------------------ __cuda_array_interface__ */
-
-static int read_typestr(PyObject *object, aot_view *view) {
-  static const struct { char letter; uint8_t code; } codes[] = {
-    {'i', AOT_DL_INT}, {'u', AOT_DL_UINT}, {'f', AOT_DL_FLOAT}, {'c', AOT_DL_COMPLEX}, {'b', AOT_DL_BOOL}};
-  const char *text = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
-  if (!text || strlen(text) < 3 || text[0] == '>') {
-    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'typestr' is missing or not little-endian");
-    return -1;
-  }
-  view->dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(8 * atoi(text + 2)), 1};
-  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-    if (codes[i].letter == text[1])
-      view->dtype.code = codes[i].code;
-  return 0;
-}
-
-static int read_dims(PyObject *tuple, int64_t *dims, int32_t rank) {
-  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != rank) {
-    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'shape' and 'strides' must be tuples of one length");
-    return -1;
-  }
-  for (int32_t i = 0; i < rank; i++) {
-    dims[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-    if (dims[i] == -1 && PyErr_Occurred())
-      return -1;
-  }
-  return 0;
-}
-
-static int read_shape(PyObject *dict, aot_view *view) {
-  PyObject *shape = PyDict_GetItemString(dict, "shape"), *strides = PyDict_GetItemString(dict, "strides");
-  Py_ssize_t rank = shape && PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;
-  if (rank < 0 || rank > AOT_MAX_RANK) {
-    PyErr_Format(PyExc_TypeError, "__cuda_array_interface__: 'shape' must be a tuple of at most %d", AOT_MAX_RANK);
-    return -1;
-  }
-  view->rank = (int32_t)rank;
-  view->shape = view->dims;
-  view->strides = NULL;
-  if (read_dims(shape, view->dims, view->rank))
-    return -1;
-  if (!strides || strides == Py_None)
-    return 0;
-  int64_t *steps = view->dims + AOT_MAX_RANK, size = view->dtype.bits / 8;
-  if (read_dims(strides, steps, view->rank))
-    return -1;
-  for (int32_t i = 0; i < view->rank; i++) {
-    if (!size || steps[i] % size) {
-      PyErr_SetString(PyExc_ValueError, "__cuda_array_interface__: 'strides' are no multiples of the element's size");
-      return -1;
-    }
-    steps[i] /= size;
-  }
-  view->strides = steps;
-  return 0;
-}
-
-static int read_data(PyObject *dict, aot_view *view) {
-  PyObject *data = PyDict_GetItemString(dict, "data"), *mask = PyDict_GetItemString(dict, "mask");
-  if (mask && mask != Py_None) {
-    PyErr_SetString(PyExc_TypeError, "masked arrays (__cuda_array_interface__ with 'mask') are not taken");
-    return -1;
-  }
-  if (!data || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
-    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'data' must be (address, read-only)");
-    return -1;
-  }
-  PyObject *address = PyTuple_GetItem(data, 0);
-  int readonly = PyObject_IsTrue(PyTuple_GetItem(data, 1));
-  view->address = address == Py_None ? 0 : PyLong_AsUnsignedLongLong(address);
-  if (readonly < 0 || PyErr_Occurred())
-    return -1;
-  view->readonly |= (uint8_t)readonly;
-  view->device_type = DL_CUDA;
-  view->device = -1;                                           /* arrays without elements: of any device */
-  if (!view->address)
-    return 0;
-  int code = aot_pointer_device(view->address, &view->device_type, &view->device);
-  return code ? aot_raise(code, aot_last_error()) : 0;
-}
-
-static int read_cuda_interface(PyObject *dict, aot_view *view) {
-  if (!PyDict_Check(dict)) {
-    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__ must be a dict");
-    return -1;
-  }
-  view->holder = Py_NewRef(dict);
-  return read_typestr(PyDict_GetItemString(dict, "typestr"), view) || read_shape(dict, view) || read_data(dict, view) ? -1 : 1;
-}
+/* ------------------------------------------------------------------ any array */
 
 int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view) {
   view->holder = NULL;
@@ -285,7 +195,7 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view
   if (found)
     status = read_dlpack(object, found, stream, view);
   else if (!status && (found = optional(object, "__cuda_array_interface__")))
-    status = read_cuda_interface(found, view);
+    status = aot_cuda_interface_read(found, view);
   else if (PyErr_Occurred())
     status = -1;
   Py_XDECREF(found);

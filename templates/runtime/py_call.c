@@ -35,12 +35,14 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
 
 int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed) {
   aot_pop(frame);
-  int code = call->outputs ? aot_outputs_finish(call, failed) : 0;
+  int code = call->nmoved ? aot_destinations_finish(call, failed) : 0;
+  int copied = call->outputs ? aot_outputs_finish(call, failed) : 0;
   int order = aot_stream_after(call);
   aot_context_leave(restore);
   if (failed)
     return aot_raise(failed, frame->message);
-  return code || order ? aot_raise(code ? code : order, aot_last_error()) : 0;
+  code = code ? code : copied ? copied : order;
+  return code ? aot_raise(code, aot_last_error()) : 0;
 }
 
 static int run(aot_call *call, aot_frame *frame) {
@@ -58,7 +60,8 @@ static PyObject *call_bound(aot_call *call, PyObject *out) {
   void *restore = NULL;
   if (aot_read_arguments(call) || aot_outputs_read(call, out) || aot_enter(call, &frame, &restore))
     return NULL;
-  int code = run(call, &frame);
+  int overlaps = call->callable->writes_values && aot_destinations_separate(call, &frame);
+  int code = overlaps ? AOT_E_PYTHON : run(call, &frame);
   return aot_leave(call, &frame, restore, code) ? NULL : aot_outputs_return(call);
 }
 

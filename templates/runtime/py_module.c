@@ -55,6 +55,15 @@ static void size_workspace(aot_callable *self) {
   self->words = self->argument_words + words_of(self->function->results, results) + 3 * count + (2 + output) * results;
 }
 
+static int writes_values(const aot_callable *self) {
+  int arrays = 0, destinations = 0;
+  for (int i = 0; i < self->nargs; i++) {
+    arrays += self->args[i].kind == AOT_ARRAY;
+    destinations += self->args[i].kind == AOT_ARRAY && self->args[i].role == AOT_DESTINATION;
+  }
+  return destinations && arrays > 1;
+}
+
 static int add_keywords(aot_callable *self, const char *const *options) {
   int count = self->nargs + self->noptions;
   self->keywords = PyMem_Calloc((size_t)count, sizeof *self->keywords);
@@ -88,6 +97,7 @@ static PyObject *function_new(const aot_source *source, const aot_function *func
   self->args = function->args;
   self->nargs = function->nargs;
   self->noptions = sizeof function_options / sizeof *function_options;
+  self->writes_values = (uint8_t)writes_values(self);
   size_workspace(self);
   if (add_keywords(self, function_options))
     Py_CLEAR(self);

@@ -1,0 +1,124 @@
+/* out=: arrays of the caller for results. In: an array, or a tuple with one entry per result that is made (None: make it).
+ * Out: addresses, checked as far as the signature goes; extents that host code computes are compared when it asks for memory. */
+#include "py.h"
+#include <string.h>
+
+int aot_is_fresh(const aot_value *value) { return value->kind == AOT_ARRAY && value->alias < 0; }
+
+int aot_wrong_out(const aot_call *call, uint32_t k, PyObject *exception, const char *got, const char *problem) {
+  const aot_function *function = call->callable->function;
+  PyErr_Format(exception, "%s.%s() out= for result %u: expected %s, got %s: %s", function->source->name, function->name, (unsigned)k + 1,
+               function->results[k].type, got, problem);
+  return -1;
+}
+
+static int check_out(aot_call *call, uint32_t k, const aot_view *view) {
+  const aot_value *value = &call->callable->function->results[k];
+  char text[320];
+  if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
+    return aot_wrong_out(call, k, PyExc_TypeError, "an array", "it is in host memory");
+  PyObject *exception;
+  const char *problem = aot_array_problem(value, view, &exception);
+  if (!problem && view->readonly) {
+    exception = PyExc_ValueError;
+    problem = "it is read-only";
+  }
+  if (!problem && view->device >= 0 && call->device >= 0 && view->device != call->device) {
+    exception = PyExc_ValueError;
+    problem = "it is on another device than the arguments";
+  }
+  if (!problem)
+    return 0;
+  aot_view_text(view, text, sizeof text);
+  return aot_wrong_out(call, k, exception, text, problem);
+}
+
+static int overlaps_another(const aot_call *call, uint32_t k) {
+  const aot_output *mine = &call->outputs[k];
+  for (uint32_t i = 0; i < k; i++)
+    if (call->outputs[i].given && call->outputs[i].address < mine->high && mine->address < call->outputs[i].high)
+      return 1;
+  return 0;
+}
+
+static int overlaps_argument(const aot_call *call, const aot_output *output) {
+  for (uint32_t i = 0; i < call->callable->nargs; i++) {
+    const aot_value *value = &call->callable->args[i];
+    uint64_t low, high;
+    if (value->kind != AOT_ARRAY)
+      continue;
+    aot_reach(value, call->slots[i], &low, &high);
+    if (low < output->high && output->address < high)
+      return 1;
+  }
+  return 0;
+}
+
+static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view) {
+  aot_output *output = &call->outputs[k];
+  if (view->holder)
+    call->holders[call->nholders++] = view->holder;
+  if (check_out(call, k, view))
+    return -1;
+  int lazy = aot_view_lazy(object, kind, view);
+  if (lazy)
+    return lazy < 0 ? -1 : aot_wrong_out(call, k, PyExc_ValueError, "a tensor", "it is conjugated or negated only when read");
+  if (call->device < 0)
+    call->device = view->device;
+  const aot_value *value = &call->callable->function->results[k];
+  output->given = object;
+  output->address = view->address;
+  output->bytes = aot_view_count(view) * value->storage;
+  output->high = view->address + (uint64_t)output->bytes;
+  memcpy(output->shape, view->shape, (size_t)value->rank * sizeof *view->shape);
+  output->overlaps = (uint8_t)overlaps_argument(call, output);
+  return overlaps_another(call, k) ? aot_wrong_out(call, k, PyExc_ValueError, "an array", "it shares memory with another of out=") : 0;
+}
+
+static int read_out(aot_call *call, uint32_t k, PyObject *object) {
+  const aot_kind *found = aot_kind_of(object);
+  if (!found)
+    return -1;
+  aot_kind kind = *found;
+  aot_view view;
+  int status = aot_view_fast(object, &kind, &view);
+  if (!call->first_object && status >= 0) {
+    call->first_object = object;
+    call->first_kind = kind;
+    call->device = status ? view.device : -1;
+    if (aot_stream_choose(call))
+      return -1;
+  }
+  if (!status)
+    status = aot_view_slow(object, &kind, call->stream, &view);
+  if (status)
+    return status < 0 ? -1 : keep_out(call, k, object, &kind, &view);
+  PyObject *type = aot_type_name(object);
+  const char *name = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
+  if (name)
+    aot_wrong_out(call, k, PyExc_TypeError, name, "an array on a GPU is needed");
+  Py_XDECREF(type);
+  return -1;
+}
+
+int aot_outputs_read(aot_call *call, PyObject *out) {
+  const aot_function *function = call->callable->function;
+  if (!out || out == Py_None)
+    return 0;
+  Py_ssize_t fresh = 0, given = PyTuple_Check(out) ? PyTuple_Size(out) : 1, next = 0;
+  for (uint32_t k = 0; k < function->nresults; k++)
+    fresh += aot_is_fresh(&function->results[k]);
+  if (given != fresh) {
+    PyErr_Format(PyExc_TypeError, "%s.%s() makes %zd array%s: out= takes %s, got %zd", function->source->name, function->name, fresh,
+                 fresh == 1 ? "" : "s", fresh == 1 ? "one array" : "a tuple of that many", given);
+    return -1;
+  }
+  for (uint32_t k = 0; k < function->nresults; k++) {
+    if (!aot_is_fresh(&function->results[k]))
+      continue;
+    PyObject *object = PyTuple_Check(out) ? PyTuple_GetItem(out, next++) : out;
+    if (object != Py_None && read_out(call, k, object))
+      return -1;
+  }
+  return 0;
+}
