@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import gpu, llvm
+from mlir.dialects import llvm
 
 from aot import mlir
 from aot.errors import LoweringError
@@ -91,15 +91,14 @@ def _leave_device_code_out(module: mlir.Module) -> None:
     for op in [each.operation for each in module.operation.regions[0].blocks[0].operations]:
         if op.name != "gpu.module":
             continue
-        nothing = gpu.ObjectAttr.get(ir.Attribute.parse("#nvvm.target"), 3, b"")
+        attributes = {
+            "sym_name": ir.StringAttr.get(mlir.symbol_name(op)),
+            "objects": ir.Attribute.parse('[#gpu.object<#nvvm.target, bin = "">]'),
+            # Required: without it, printing the operation in an error message ends the process.
+            "offloadingHandler": ir.Attribute.parse("#gpu.select_object"),
+        }
         with ir.InsertionPoint(op), op.location:
-            ir.Operation.create(
-                "gpu.binary",
-                attributes={
-                    "sym_name": ir.StringAttr.get(mlir.symbol_name(op)),
-                    "objects": ir.ArrayAttr.get([nothing]),
-                },
-            )
+            ir.Operation.create("gpu.binary", attributes=attributes)
         op.erase()
 
 

@@ -69,7 +69,7 @@ def _complete(place: KernelSymbol, op: mlir.Operation | None, written: Written, 
         return replace(known, symbol=place.symbol, callable=free)
     made = _describe(op, place.module, {})
     schedule = ir.StringAttr(op.attributes[SCHEDULE]).value if SCHEDULE in op.attributes else ""
-    return replace(made, symbol=place.symbol, schedule=schedule)
+    return replace(made, name=place.name, symbol=place.symbol, schedule=schedule)
 
 
 def _kernels(container: mlir.Operation) -> list[mlir.Operation]:

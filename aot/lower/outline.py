@@ -100,7 +100,7 @@ def _top(module: mlir.Module) -> list[mlir.Operation]:
 
 def _outline(module: mlir.Module) -> None:
     """Turn gpu.launch regions into kernels, named by their function and numbered."""
-    before = {mlir.symbol_name(op) for op in _top(module) if op.name == "gpu.module"}
+    before = {mlir.symbol_name(op) for op in _top(module) if op.name in level.DEVICE_CONTAINERS}
     schedules = [_schedule(op) for op in _named(module, "gpu.launch")]
     if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
         mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
