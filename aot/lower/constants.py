@@ -25,6 +25,7 @@ _READERS = frozenset(
         "memref.rank",
         "memref.dealloc",
         "memref.prefetch",
+        "memref.reshape",
         "memref.atomic_rmw",
         "memref.generic_atomic_rmw",
         "memref.extract_aligned_pointer_as_index",
@@ -43,7 +44,7 @@ _READERS = frozenset(
         "vector.transfer_write",
     }
 )
-"""Operations that use the memory on the spot, beside linalg operations."""
+"""Operations that use the memory on the spot, beside linalg operations; a reshape reads the shape there."""
 
 
 def escape(module: mlir.Module) -> int:
@@ -63,7 +64,7 @@ def _escape(constant: mlir.Operation) -> int:
         value = work.pop()
         for use in list(value.uses):
             user = use.owner.operation
-            if user.name in views.VIEWS:
+            if user.name in views.VIEWS and use.operand_number == 0:
                 work.append(user.results[0])
             elif user.name not in _READERS and not user.name.startswith("linalg."):
                 _require_constant(constant, user)

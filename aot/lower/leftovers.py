@@ -178,24 +178,29 @@ def _between(first: mlir.Operation, last: mlir.Operation) -> Iterator[mlir.Opera
 
 
 def _followers(group: Group, demand: Demand) -> list[mlir.Operation]:
-    """Pure operations behind the last member that can move up into the launch, and that the host does not need."""
-    work = list(group.members)
+    """Pure operations behind the last member that move up into the launch: the host does not need them, or cannot
+    read what they work on well."""
+    work = [result for op in group.members for result in op.results]
     found: dict[mlir.Operation, bool] = {}
     while work:
-        op = work.pop()
-        for user in [use.owner.operation for result in op.results for use in result.uses]:
-            if user not in group.members and user not in found and _follows(user, demand):
+        value = work.pop()
+        for user in [use.owner.operation for use in value.uses]:
+            if user not in group.members and user not in found and _follows(user, value, demand):
                 _take(user, group, demand, found)
-                work.append(user)
+                work.extend(user.results)
     for op, depends in found.items():
         if not depends:
             op.move_before(demand.anchor)
     return [op for op, depends in found.items() if depends]
 
 
-def _follows(op: mlir.Operation, demand: Demand) -> bool:
+def _follows(op: mlir.Operation, value: mlir.Value, demand: Demand) -> bool:
     behind = op.block == demand.block and demand.anchor.is_before_in_block(op)
-    return behind and demand.movable(op) and not any(demand.on_host(result) for result in op.results)
+    if not behind or not demand.movable(op):
+        return False
+    # A vector costs as many reads as it has elements.
+    costly = isinstance(value.type, ir.VectorType) or not rtcalls.readable(value.type)
+    return costly or not any(demand.on_host(result) for result in op.results)
 
 
 def _take(op: mlir.Operation, group: Group, demand: Demand, found: dict[mlir.Operation, bool]) -> None:
