@@ -158,11 +158,13 @@ def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -
     told = _told(words, ptx)
     if missing:
         return LoweringError(f"{subject}: a kernel calls '{missing['name']}', which is not defined in the source")
-    kind = ArchUnfit if _NOT_HERE.search(words) else LoweringError
-    hint = (
-        "leave this architecture out for this source in aot.toml" if kind is ArchUnfit else "`--dump DIR` keeps the PTX"
-    )
-    return kind(f"{subject}: ptxas {tools.ptxas_version} refuses the code for {target}:\n" + "\n".join(told), hint=hint)
+    if "too much shared data" in words:
+        hint = "static shared memory ends at 48 KiB; use gpu.dynamic_shared_memory for more"
+        return LoweringError(f"{subject}: a kernel does not fit {target}:\n" + "\n".join(told), hint=hint)
+    refusal = f"{subject}: ptxas {tools.ptxas_version} refuses the code for {target}:\n" + "\n".join(told)
+    if _NOT_HERE.search(words):
+        return ArchUnfit(refusal, hint="leave this architecture out for this source in aot.toml")
+    return LoweringError(refusal, hint="`--dump DIR` keeps the IR of each stage")
 
 
 def libdevice_missing(function: str, subject: str, tools: Toolchain) -> ToolMissing:

@@ -1,0 +1,136 @@
+"""Arithmetic of kernels that upstream's device conversion has no pattern for.
+
+In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications,
+reductions over a subgroup are exchanges between threads, and reductions over a block that all
+threads reach are marked as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+from mlir.dialects import arith, gpu, scf
+
+from aot import mlir
+
+SUBGROUP = 32
+_SHUFFLED_BITS = (32, 64)
+"""Widths that threads can exchange; narrower values travel in 32 bits."""
+
+COMBINE: dict[str, tuple[type, type]] = {
+    "add": (arith.AddIOp, arith.AddFOp),
+    "mul": (arith.MulIOp, arith.MulFOp),
+    "and": (arith.AndIOp, arith.AndIOp),
+    "or": (arith.OrIOp, arith.OrIOp),
+    "xor": (arith.XOrIOp, arith.XOrIOp),
+    "minsi": (arith.MinSIOp, arith.MinSIOp),
+    "minui": (arith.MinUIOp, arith.MinUIOp),
+    "maxsi": (arith.MaxSIOp, arith.MaxSIOp),
+    "maxui": (arith.MaxUIOp, arith.MaxUIOp),
+    "minnumf": (arith.MinNumFOp, arith.MinNumFOp),
+    "maxnumf": (arith.MaxNumFOp, arith.MaxNumFOp),
+    "minimumf": (arith.MinimumFOp, arith.MinimumFOp),
+    "maximumf": (arith.MaximumFOp, arith.MaximumFOp),
+}
+"""Operations of gpu.subgroup_reduce, for integers and for floats."""
+
+
+def lower(module: mlir.Module) -> None:
+    """Rewrite the operations of all kernels."""
+    for op in mlir.walk(module):
+        rewrite = _REWRITES.get(op.name)
+        if rewrite is not None and mlir.inside_kernel(op):
+            with ir.InsertionPoint(op), op.location:
+                rewrite(op)
+
+
+def _replace(op: mlir.Operation, value: mlir.Value) -> None:
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _mark_uniform(op: mlir.Operation) -> None:
+    """A reduction directly in a kernel's body is met by every thread of the block, or by none."""
+    parent = op.parent.operation
+    if parent.name in ("gpu.func", "gpu.launch") and len(parent.regions[0].blocks) == 1:
+        op.attributes["uniform"] = ir.UnitAttr.get()
+
+
+def _subgroup_reduce(op: mlir.Operation) -> None:
+    """A butterfly: after each exchange twice as many threads hold the same partial result."""
+    value = op.operands[0]
+    kind = str(op.attributes["op"]).split("<")[-1].strip("> ").split()[-1]
+    is_float = isinstance(value.type, ir.FloatType)
+    if not isinstance(value.type, (ir.FloatType, ir.IntegerType)) or kind not in COMBINE:
+        return
+    combine = COMBINE[kind][is_float]
+    size = _number(op, "cluster_size", SUBGROUP)
+    step = _number(op, "cluster_stride", 1) * size // 2
+    while step >= _number(op, "cluster_stride", 1):
+        value = combine(value, _exchanged(value, step)).result
+        step //= 2
+    _replace(op, value)
+
+
+def _number(op: mlir.Operation, name: str, default: int) -> int:
+    return ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else default
+
+
+def _exchanged(value: mlir.Value, step: int) -> mlir.Value:
+    """The value of the thread whose number differs in the bit ``step``."""
+    kind = value.type
+    i32 = ir.IntegerType.get_signless(32)
+    bits: int = kind.width
+    integer = ir.IntegerType.get_signless(bits)
+    narrow = bits not in _SHUFFLED_BITS
+    if narrow:
+        value = value if kind == integer else arith.BitcastOp(integer, value).result
+        value = arith.ExtUIOp(i32, value).result
+    distance, width = (arith.ConstantOp(i32, number).result for number in (step, SUBGROUP))
+    got = gpu.ShuffleOp(value, distance, width, gpu.ShuffleMode.XOR).results[0]
+    if not narrow:
+        return got
+    got = arith.TruncIOp(integer, got).result
+    return got if kind == integer else arith.BitcastOp(kind, got).result
+
+
+def _integer_power(op: mlir.Operation) -> None:
+    """Square and multiply; for a negative exponent the integer part of one over the power."""
+    base, exponent = op.operands
+    kind = base.type
+    if not isinstance(kind, ir.IntegerType):
+        return
+    zero, one, minus_one = (arith.ConstantOp(kind, number).result for number in (0, 1, -1))
+    negative = arith.CmpIOp(arith.CmpIPredicate.slt, exponent, zero).result
+    power = _positive_power(base, arith.SelectOp(negative, zero, exponent).result, zero, one)
+    odd = arith.CmpIOp(arith.CmpIPredicate.ne, arith.AndIOp(exponent, one).result, zero).result
+    is_one = arith.CmpIOp(arith.CmpIPredicate.eq, base, one).result
+    is_minus_one = arith.CmpIOp(arith.CmpIPredicate.eq, base, minus_one).result
+    sign = arith.SelectOp(odd, minus_one, one).result
+    inverse = arith.SelectOp(is_one, one, arith.SelectOp(is_minus_one, sign, zero).result).result
+    _replace(op, arith.SelectOp(negative, inverse, power).result)
+
+
+def _positive_power(base: mlir.Value, exponent: mlir.Value, zero: mlir.Value, one: mlir.Value) -> mlir.Value:
+    kind = base.type
+    loop = scf.WhileOp([kind] * 3, [base, exponent, one])
+    loop.before.blocks.append(kind, kind, kind)
+    loop.after.blocks.append(kind, kind, kind)
+    with ir.InsertionPoint(loop.before.blocks[0]):
+        carried = list(loop.before.blocks[0].arguments)
+        more = arith.CmpIOp(arith.CmpIPredicate.ne, carried[1], zero).result
+        scf.ConditionOp(more, carried)
+    with ir.InsertionPoint(loop.after.blocks[0]):
+        square, left, product = loop.after.blocks[0].arguments
+        bit = arith.CmpIOp(arith.CmpIPredicate.ne, arith.AndIOp(left, one).result, zero).result
+        multiplied = arith.SelectOp(bit, arith.MulIOp(product, square).result, product).result
+        scf.YieldOp([arith.MulIOp(square, square).result, arith.ShRUIOp(left, one).result, multiplied])
+    return loop.results[2]
+
+
+_REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
+    "gpu.all_reduce": _mark_uniform,
+    "gpu.subgroup_reduce": _subgroup_reduce,
+    "math.ipowi": _integer_power,
+}

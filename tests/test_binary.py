@@ -1,0 +1,370 @@
+"""Images and fatbins: what is in them, what ptxas says about them, and what goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from aot import arch, archlist, binary, cubin, fatbin, mlir, process, ptxas, toolchain
+from aot.arch import PTX, Target, target
+from aot.binary import BuiltImage
+from aot.errors import AotError, ArchUnfit, LoweringError, MismatchError, ToolMissing, UsageError
+from aot.fatbin import Given, Part
+from aot.lower import device
+from aot.lower.device import DeviceJob
+from aot.model import FatBinary
+from aot.toolchain import Toolchain
+
+PATH = "kernels/k.mlir"
+SHARED = "memref<64xf32, #gpu.address_space<workgroup>>"
+TWO_KERNELS = f"""
+gpu.module @k {{
+  gpu.func @big(%a: memref<?xf64>, %n: i32) workgroup(%w: {SHARED})
+      kernel attributes {{known_block_size = array<i32: 128, 1, 1>}} {{
+    %t = gpu.thread_id x
+    %own = memref.alloca() : memref<300xf64>
+    %x = memref.load %a[%t] : memref<?xf64>
+    %f = arith.truncf %x : f64 to f32
+    memref.store %f, %w[%t] : {SHARED}
+    gpu.barrier
+    memref.store %x, %own[%t] : memref<300xf64>
+    %c = arith.index_cast %n : i32 to index
+    %z = memref.load %own[%c] : memref<300xf64>
+    %g = memref.load %w[%c] : {SHARED}
+    %h = arith.extf %g : f32 to f64
+    %r = arith.addf %h, %z : f64
+    memref.store %r, %a[%t] : memref<?xf64>
+    gpu.return
+  }}
+  gpu.func @empty(%a: memref<?xf32>) kernel {{
+    gpu.return
+  }}
+}}
+"""
+EMPTY = "gpu.module @k { gpu.func @f(%a: memref<?xf32>) kernel { gpu.return } }"
+
+
+@pytest.fixture(scope="module")
+def tools() -> Toolchain:
+    return toolchain.find(environment={})
+
+
+def build(source: str, archs: str, tools: Toolchain) -> tuple[BuiltImage, ...]:
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(source.encode(), PATH, ctx))
+        targets = archlist.parse(archs).targets
+        return tuple(image(isolated, each, number, tools) for number, each in enumerate(targets))
+
+
+def image(isolated: mlir.Module, wanted: Target, number: int, tools: Toolchain) -> BuiltImage:
+    if wanted.kind == PTX:
+        return binary.ptx(
+            lambda version: device.lower(isolated, DeviceJob(wanted, version, number)), wanted, wanted.name, tools
+        )
+    version = arch.cubin_ptx(wanted)
+    assert version is not None
+    return binary.cubin(device.lower(isolated, DeviceJob(wanted, version, number)), wanted, wanted.name, tools)
+
+
+ALL = "75,80,86,89,90,90a,100,100a,103,110,120"
+
+
+@pytest.fixture(scope="module")
+def built(tools: Toolchain) -> tuple[BuiltImage, ...]:
+    return build(TWO_KERNELS, f"{ALL},75+PTX", tools)
+
+
+@pytest.fixture(scope="module")
+def merged(built: tuple[BuiltImage, ...]) -> FatBinary:
+    return binary.merge("two", built)
+
+
+def test_one_image_per_target(merged: FatBinary) -> None:
+    names = [each.target for each in merged.images]
+    assert names == [f"sm_{word}" for word in ALL.split(",")] + ["compute_75"]
+    assert [entry.target for entry in fatbin.entries(merged.data)] == names
+    assert [entry.kind for entry in fatbin.entries(merged.data)] == [each.kind for each in merged.images]
+
+
+def test_ptx_is_written_at_its_lowest_version(merged: FatBinary) -> None:
+    assert merged.images[-1].ptx_version == "6.3"
+
+
+def test_the_same_bytes_twice(merged: FatBinary, tools: Toolchain) -> None:
+    assert binary.merge("two", build(TWO_KERNELS, f"{ALL},75+PTX", tools)) == merged
+
+
+def test_usage_of_every_kernel_and_cubin(merged: FatBinary) -> None:
+    usage = {(kernel, name): used for kernel, name, used in merged.usage}
+    assert len(usage) == 2 * len(ALL.split(","))
+    for word in ALL.split(","):
+        big, empty = usage["big", f"sm_{word}"], usage["empty", f"sm_{word}"]
+        assert big.static_shared_bytes == 256
+        assert big.local_bytes >= 2400
+        assert 8 <= big.registers <= 64
+        assert (big.max_threads, empty.max_threads) == (128, 1024)
+        assert empty.spill_bytes == 0
+
+
+def test_registers_are_those_of_the_cubin(built: tuple[BuiltImage, ...]) -> None:
+    for each in built[:-1]:
+        found = {kernel.name: kernel.registers for kernel in cubin.kernels(each.data)}
+        assert found == {name: used.registers for name, used in each.usage}
+
+
+def test_numbers_of_cubins(built: tuple[BuiltImage, ...]) -> None:
+    assert [f"sm_{cubin.number(each.data)}" for each in built[:-1]] == [
+        re.sub("a$", "", each.image.target) for each in built[:-1]
+    ]
+
+
+def test_each_image_knows_its_position(built: tuple[BuiltImage, ...]) -> None:
+    assert [re.search(r"aot_image = (\d+)", each.ptx) is not None for each in built] == [False] + [True] * 11
+    assert ".const .align 4 .u32 aot_image = 11;" in built[-1].ptx
+
+
+def test_the_position_costs_the_kernels_nothing(tools: Toolchain, built: tuple[BuiltImage, ...]) -> None:
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(TWO_KERNELS.encode(), PATH, ctx))
+        module = device.lower(isolated, DeviceJob(target("sm_80"), (8, 8)))
+        next(op for op in mlir.walk(module) if mlir.symbol_name(op) == device.IMAGE_ID).erase()
+        without = binary.cubin(module, target("sm_80"), "sm_80", tools)
+    assert without.usage == built[1].usage
+
+
+def test_nothing_of_the_machine_is_in_an_image(merged: FatBinary, tools: Toolchain) -> None:
+    for secret in (b"/tmp", str(tools.toolkit).encode(), PATH.encode(), b"TimeInMs"):
+        assert secret not in merged.data
+
+
+MODES = ["none", "fast", "size"]
+
+
+def test_compression(built: tuple[BuiltImage, ...]) -> None:
+    sizes = []
+    for mode in MODES:
+        data = binary.merge("two", built, mode).data
+        assert all(entry.compressed is (mode != "none") for entry in fatbin.entries(data))
+        sizes.append(len(data))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0] // 2
+
+
+COMPRESSION = {"CUDA 13": ((13, 0), "size"), "CUDA 12": ((12, 9), "none")}
+
+
+@pytest.mark.parametrize(("cuda", "mode"), COMPRESSION.values(), ids=COMPRESSION)
+def test_automatic_compression_follows_the_driver(cuda: tuple[int, int], mode: str, tools: Toolchain) -> None:
+    assert fatbin.compression("auto", dataclasses.replace(tools, cuda=cuda)) == mode
+
+
+def test_unknown_compression(tools: Toolchain) -> None:
+    with pytest.raises(UsageError, match="'zip'; choose one of none, fast, size, auto"):
+        fatbin.compression("zip", tools)
+
+
+def test_two_images_of_one_target_are_our_mistake(built: tuple[BuiltImage, ...]) -> None:
+    with pytest.raises(AssertionError, match="two images of one target"):
+        binary.merge("two", [built[1], built[1]])
+
+
+def test_a_cubin_of_another_architecture_is_refused(built: tuple[BuiltImage, ...]) -> None:
+    with pytest.raises(LoweringError, match="nvFatbin refuses"):
+        fatbin.merge("two", [Part("sm_90", built[1].data)])
+
+
+def test_the_module_gets_the_fatbin_back(merged: FatBinary) -> None:
+    with mlir.context() as ctx:
+        module = mlir.parse(TWO_KERNELS.encode(), PATH, ctx)
+        binary.embed(module, merged)
+        mlir.verify(module, "embedding")
+        assert mlir.op_names(module) == {"builtin.module", "gpu.binary"}
+        again = mlir.parse(str(module).encode(), PATH, ctx)
+        op = next(op for op in mlir.walk(again) if op.name == "gpu.binary")
+        assert mlir.symbol_name(op) == "k"
+        objects = mlir.bindings().ArrayAttr(op.attributes["objects"])
+        assert [mlir.dialect("gpu").ObjectAttr(each).object for each in objects] == [merged.data]
+
+
+def test_ptxas_readable_inspection(merged: FatBinary, tools: Toolchain, tmp_path: Path) -> None:
+    assert tools.cuobjdump is not None
+    file = tmp_path / "two.fatbin"
+    file.write_bytes(merged.data)
+    listed = process.check([tools.cuobjdump, "--list-elf", "--list-ptx", file]).stdout.decode()
+    assert "two.sm_90a.cubin" in listed
+    assert "two.sm_75.ptx" in listed
+
+
+# ------------------------------------------------------------------------- math functions
+
+UNARY = (
+    "exp", "tanh", "erf", "log", "sin", "cos", "exp2", "log2", "log1p", "expm1", "sqrt", "rsqrt", "ceil", "floor",
+    "trunc", "round", "atan",
+)  # fmt: skip
+MATH_TYPES = ["f16", "bf16", "f32", "f64"]
+
+
+@pytest.mark.parametrize("dtype", MATH_TYPES)
+@pytest.mark.parametrize("archs", ["75,120", "80+PTX"])
+def test_math_functions_are_linked(dtype: str, archs: str, tools: Toolchain) -> None:
+    bodies = [f"%y = math.{name} %x : {dtype}" for name in UNARY]
+    bodies.append(f"%y = math.powf %x, %x : {dtype}")
+    kernels = "\n".join(
+        f"gpu.func @f{number}(%a: memref<?x{dtype}>) kernel {{\n%i = gpu.thread_id x\n"
+        f"%x = memref.load %a[%i] : memref<?x{dtype}>\n{body}\n"
+        f"memref.store %y, %a[%i] : memref<?x{dtype}>\ngpu.return\n}}"
+        for number, body in enumerate(bodies)
+    )
+    for each in build(f"gpu.module @k {{\n{kernels}\n}}", archs, tools):
+        assert "__nv_" not in "".join(re.findall(r"\.extern.*?;", each.ptx, re.DOTALL))
+
+
+def calling(function: str) -> str:
+    return (
+        f"gpu.module @k {{ llvm.func @{function}(f32) -> f32\n"
+        "llvm.func @f(%p: !llvm.ptr) attributes {nvvm.kernel} {\n"
+        f"%x = llvm.load %p : !llvm.ptr -> f32\n%y = llvm.call @{function}(%x) : (f32) -> f32\n"
+        "llvm.store %y, %p : f32, !llvm.ptr\nllvm.return } }"
+    )
+
+
+@pytest.mark.parametrize("archs", ["80", "compute_80"])
+def test_a_missing_libdevice_function_says_where_it_was_looked_for(archs: str, tools: Toolchain) -> None:
+    without = dataclasses.replace(tools, libdevice=None)
+    with pytest.raises(ToolMissing, match=r"__nv_nosuchf.*libdevice\.10\.bc, which does not exist") as caught:
+        build(calling("__nv_nosuchf"), archs, without)
+    assert PATH in caught.value.message
+
+
+# ------------------------------------------------------------------------- failures
+
+
+def inline(assembly: str) -> str:
+    return (
+        "gpu.module @k { llvm.func @fine() attributes {nvvm.kernel} { llvm.return }\n"
+        f'llvm.func @guilty() attributes {{nvvm.kernel}} {{ llvm.inline_asm has_side_effects "{assembly}", "" '
+        ": () -> ()\nllvm.return } }"
+    )
+
+
+LARGE = SHARED.replace("64x", "20000x")
+FAILURES = {
+    "nonsense": (inline("no.such.instruction;"), "80", LoweringError, r"kernel 'guilty': .*no\.such"),
+    "nonsense in PTX": (inline("no.such.instruction;"), "compute_80", LoweringError, r"kernel 'guilty'"),
+    "newer instruction": (inline("wgmma.fence.sync.aligned;"), "80", ArchUnfit, r"kernel 'guilty': .*wgmma"),
+    "unknown function": (calling("nowhere"), "80", LoweringError, "a kernel calls 'nowhere', which is not defined"),
+    "too much static shared memory": (
+        f"gpu.module @k {{ gpu.func @f(%a: memref<?xf32>) workgroup(%w: {LARGE}) kernel {{\n%i = gpu.thread_id x\n"
+        f"%x = memref.load %a[%i] : memref<?xf32>\nmemref.store %x, %w[%i] : {LARGE}\ngpu.barrier\n"
+        f"%c = gpu.block_id x\n%y = memref.load %w[%c] : {LARGE}\nmemref.store %y, %a[%c] : memref<?xf32>\n"
+        "gpu.return } }",
+        "80",
+        LoweringError,
+        "too much shared data",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "archs", "kind", "words"), FAILURES.values(), ids=FAILURES)
+def test_failures_of_ptxas(source: str, archs: str, kind: type[AotError], words: str, tools: Toolchain) -> None:
+    with pytest.raises(kind, match=words) as caught:
+        build(source, archs, tools)
+    assert type(caught.value) is kind
+    assert caught.value.message.startswith(f"{PATH}: ")
+    assert "/tmp" not in caught.value.text()
+
+
+def test_a_report_that_does_not_fit_the_cubin(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptxas, "report", lambda words: ptxas.Report(()))
+    with pytest.raises(MismatchError, match=r"sm_80: the cubin gives kernel 'f' \d+ registers, ptxas reported nothing"):
+        build(EMPTY, "80", tools)
+
+
+# ------------------------------------------------------------------------- ptxas' words
+
+WORDS = """
+ptxas info    : 272 bytes gmem, 4 bytes cmem[3]
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized in function 'k'
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    2440 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads
+ptxas info    : Used 168 registers, used 1 barriers, 2448 bytes cumulative stack size, 256 bytes smem, 396 bytes cmem[0]
+ptxas info    : Compile time = 19.785 ms
+ptxas info    : Function properties for __internal_trig_reduction_slowpathd
+    8 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads
+ptxas info    : Compiling entry function 'a' for 'sm_90a'
+ptxas info    : Function properties for a
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 4 registers, used 0 barriers
+ptxas warning : Stack size for entry function 'k' cannot be statically determined
+"""
+
+
+def test_the_report_is_read_kernel_by_kernel() -> None:
+    report = ptxas.report(WORDS)
+    assert report.kernels == (
+        ptxas.KernelReport("a", 4, 0, 0, 0),
+        ptxas.KernelReport("k", 168, 256, 2448, 40),
+    )
+    assert [text.split()[0] for text in report.warnings] == ["(C7510)", "Stack"]
+
+
+THREADS = {4: 1024, 32: 1024, 64: 1024, 65: 896, 96: 640, 128: 512, 168: 384, 255: 256}
+
+
+@pytest.mark.parametrize(("registers", "threads"), THREADS.items(), ids=map(str, THREADS))
+def test_threads_that_registers_allow(registers: int, threads: int) -> None:
+    assert ptxas.max_threads(registers) == threads
+
+
+def test_a_promised_block_size_is_the_limit() -> None:
+    report = ptxas.KernelReport("k", 64, 0, 0, 0)
+    assert [report.usage(block).max_threads for block in (None, 128, 2048)] == [1024, 128, 1024]
+
+
+# ------------------------------------------------------------------------- ready-made binaries
+
+
+@pytest.fixture
+def given(tools: Toolchain) -> list[Given]:
+    return [Given(each.image.kind, each.data, each.image.target) for each in build(EMPTY, "80,90a,80+PTX", tools)]
+
+
+def test_ready_cubins_and_ptx_are_merged(given: list[Given]) -> None:
+    adopted = fatbin.adopt("ready", given)
+    assert [each.target for each in adopted.images] == ["sm_80", "sm_90a", "compute_80"]
+    assert [entry.target for entry in fatbin.entries(adopted.data)] == ["sm_80", "sm_90a", "compute_80"]
+
+
+def test_a_ready_fatbin_stays_as_it_is(given: list[Given]) -> None:
+    data = fatbin.adopt("ready", given, "size").data
+    again = fatbin.adopt("again", [Given(fatbin.FATBIN, data)])
+    assert again.data == data
+    assert [each.target for each in again.images] == ["sm_80", "sm_90a", "compute_80"]
+
+
+def test_the_bytes_are_believed_before_the_attribute(given: list[Given]) -> None:
+    mislabelled = dataclasses.replace(given[0], chip="sm_90")
+    assert fatbin.adopt("ready", [mislabelled]).images[0].target == "sm_80"
+
+
+REFUSED = {
+    "twice the same": (lambda given: [given[0], given[0]], "two ready objects for sm_80"),
+    "a fatbin and more": (
+        lambda given: [given[0], Given(fatbin.FATBIN, fatbin.adopt("r", given).data)],
+        "can only be the single object",
+    ),
+    "no cubin": (lambda given: [Given("cubin", b"nothing")], "not a cubin"),
+    "no ptx": (lambda given: [Given("ptx", b"nothing")], r"without a \.target line"),
+    "no fatbin": (lambda given: [Given("fatbin", b"nothing at all, but long enough")], "not a fatbin"),
+    "half a fatbin": (lambda given: [Given("fatbin", fatbin.adopt("r", given).data[:-8])], "cut off"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED)
+def test_ready_binaries_that_are_refused(make: object, message: str, given: list[Given]) -> None:
+    with pytest.raises(LoweringError, match=message):
+        fatbin.adopt("ready", make(given))  # type: ignore[operator]

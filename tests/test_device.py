@@ -1,0 +1,227 @@
+"""Device code for one target: what is lowered, what is refused, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from aot import arch, mlir
+from aot.arch import target
+from aot.errors import ArchUnfit, LoweringError
+from aot.lower import device
+from aot.lower.device import DeviceJob
+
+PATH = "kernels/k.mlir"
+
+
+def kernel(body: str, arguments: str = "%a: memref<?xf32>") -> str:
+    """A source with one kernel; ``%i`` is its thread, ``%c0`` and ``%z`` are zeros."""
+    return (
+        f"gpu.module @k {{\ngpu.func @f({arguments}) kernel {{\n%i = gpu.thread_id x\n%c0 = arith.constant 0 : index\n"
+        f"%z = arith.constant 0.0 : f32\n{body}\ngpu.return\n}}\n}}"
+    )
+
+
+def lowered(source: str, name: str = "sm_90", look: Callable[[mlir.Module], object] = str, **options: bool) -> object:
+    """``look`` at the lowered module, while its context lives."""
+    with mlir.context() as ctx:
+        module = mlir.parse(source.encode(), PATH, ctx)
+        wanted = target(name)
+        version = arch.cubin_ptx(wanted)
+        assert version is not None
+        return look(device.lower(device.isolate(module), DeviceJob(wanted, version, **options)))  # type: ignore[arg-type]
+
+
+BODIES = {
+    "vector of one dimension": "%v = vector.load %a[%i] : memref<?xf32>, vector<4xf32>\n"
+    "vector.store %v, %a[%i] : memref<?xf32>, vector<4xf32>",
+    "transfer past the end": "%v = vector.transfer_read %a[%i], %z : memref<?xf32>, vector<4xf32>\n"
+    "vector.transfer_write %v, %a[%i] : vector<4xf32>, memref<?xf32>",
+    "masked": "%m = vector.create_mask %i : vector<4xi1>\n"
+    "%v = vector.mask %m { vector.transfer_read %a[%i], %z : memref<?xf32>, vector<4xf32> } : vector<4xi1>"
+    " -> vector<4xf32>\nvector.store %v, %a[%i] : memref<?xf32>, vector<4xf32>",
+    "gather": "%at = arith.constant dense<[0, 2, 4, 1]> : vector<4xi32>\n"
+    "%m = arith.constant dense<true> : vector<4xi1>\n"
+    "%p = vector.broadcast %z : f32 to vector<4xf32>\n"
+    "%v = vector.gather %a[%i][%at], %m, %p : memref<?xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32>"
+    " into vector<4xf32>\nvector.store %v, %a[%i] : memref<?xf32>, vector<4xf32>",
+    "reduction": "%v = vector.load %a[%i] : memref<?xf32>, vector<4xf32>\n"
+    "%s = vector.reduction <add>, %v : vector<4xf32> into f32\nmemref.store %s, %a[%i] : memref<?xf32>",
+    "math on vectors": "%v = vector.load %a[%i] : memref<?xf32>, vector<4xf32>\n%w = math.exp %v : vector<4xf32>\n"
+    "vector.store %w, %a[%i] : memref<?xf32>, vector<4xf32>",
+    "linalg": "linalg.fill ins(%z : f32) outs(%a : memref<?xf32>)",
+    "affine loop": "affine.for %k = 0 to 8 { affine.store %z, %a[%k] : memref<?xf32> }",
+    "parallel loop": "%c1 = arith.constant 1 : index\n"
+    "scf.parallel (%p) = (%c0) to (%i) step (%c1) { memref.store %z, %a[%p] : memref<?xf32> }",
+    "integer power": "%p = arith.index_cast %i : index to i32\n%q = math.ipowi %p, %p : i32\n"
+    "%f = arith.sitofp %q : i32 to f32\nmemref.store %f, %a[%i] : memref<?xf32>",
+    "clamp and truncation": "%x = memref.load %a[%i] : memref<?xf32>\n%t = math.trunc %x : f32\n"
+    "%c = math.clampf %t to [%z, %x] : f32\nmemref.store %c, %a[%i] : memref<?xf32>",
+    "subgroup reduction": "%x = memref.load %a[%i] : memref<?xf32>\n%r = gpu.subgroup_reduce add %x : (f32) -> (f32)\n"
+    "memref.store %r, %a[%i] : memref<?xf32>",
+    "block reduction": "%x = memref.load %a[%i] : memref<?xf32>\n%r = gpu.all_reduce add %x {} : (f32) -> (f32)\n"
+    "memref.store %r, %a[%i] : memref<?xf32>",
+    "atomic": "%r = memref.atomic_rmw addf %z, %a[%i] : (f32, memref<?xf32>) -> f32",
+    "printf": 'gpu.printf "%f\\n", %z : f32',
+    "dynamic shared memory": "%s = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>\n"
+    "%v = memref.view %s[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to "
+    "memref<32xf32, #gpu.address_space<workgroup>>\n"
+    "memref.store %z, %v[%i] : memref<32xf32, #gpu.address_space<workgroup>>",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_bodies_become_llvm_dialect(body: str) -> None:
+    def foreign(module: mlir.Module) -> set[str]:
+        dialects = {name.split(".")[0] for name in mlir.op_names(module)}
+        return dialects - {"llvm", "nvvm", "builtin", "gpu"}
+
+    assert lowered(kernel(body), look=foreign) == set()
+
+
+WIDE = {
+    "load and store": "%v = vector.load %a[%i, %c0] : memref<?x8xf32>, vector<2x4xf32>\n"
+    "vector.store %v, %a[%i, %c0] : memref<?x8xf32>, vector<2x4xf32>",
+    "transposing transfer": "%v = vector.transfer_read %a[%i, %c0], %z "
+    "{permutation_map = affine_map<(d0, d1) -> (d1, d0)>} : memref<?x8xf32>, vector<2x4xf32>\n"
+    "vector.transfer_write %v, %a[%i, %c0] : vector<2x4xf32>, memref<?x8xf32>",
+    "contraction": "%v = vector.transfer_read %a[%i, %c0], %z : memref<?x8xf32>, vector<4x4xf32>\n"
+    "%r = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, "
+    'affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} %v, %v, %v : '
+    "vector<4x4xf32>, vector<4x4xf32> into vector<4x4xf32>\n"
+    "vector.transfer_write %r, %a[%i, %c0] : vector<4x4xf32>, memref<?x8xf32>",
+}
+
+
+@pytest.mark.parametrize("body", WIDE.values(), ids=WIDE)
+def test_vectors_of_two_dimensions(body: str) -> None:
+    text = lowered(kernel(body, "%a: memref<?x8xf32>"))
+    assert "vector." not in str(text)
+
+
+def test_all_parameters_of_a_memref_by_default() -> None:
+    assert "llvm.func @f(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: i64, %arg3: i64, %arg4: i64)" in str(
+        lowered(kernel(""))
+    )
+
+
+def test_bare_pointers_when_asked_for() -> None:
+    text = lowered(kernel("", "%a: memref<8xf32>"), bare_pointers=True)
+    assert "llvm.func @f(%arg0: !llvm.ptr) " in str(text)
+
+
+ALIGNMENT = {"by element": (False, "alignment = 4"), "by vector, when promised": (True, "alignment = 16")}
+
+
+@pytest.mark.parametrize(("promised", "text"), ALIGNMENT.values(), ids=ALIGNMENT)
+def test_alignment_of_vectors(promised: bool, text: str) -> None:
+    body = BODIES["vector of one dimension"]
+    assert text in str(lowered(kernel(body), aligned_vectors=promised))
+
+
+def test_targets_of_the_source_are_replaced() -> None:
+    source = kernel("").replace("@k {", '@k [#nvvm.target<chip = "sm_50">] {')
+    text = str(lowered(source, "sm_80"))
+    assert 'chip = "sm_80"' in text
+    assert "sm_50" not in text
+
+
+def test_assertions_name_the_file_without_its_folder() -> None:
+    text = str(lowered(kernel('%ok = arith.cmpi ne, %i, %c0 : index\ncf.assert %ok, "first thread"')))
+    assert '"k.mlir\\00"' in text
+    assert "kernels/" not in text
+
+
+def test_the_input_is_not_touched() -> None:
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(kernel("").encode(), PATH, ctx))
+        before = str(isolated)
+        device.lower(isolated, DeviceJob(target("sm_80"), (8, 8)))
+        assert str(isolated) == before
+
+
+def test_stages_are_dumped() -> None:
+    seen: list[str] = []
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(kernel("").encode(), PATH, ctx))
+        device.lower(isolated, DeviceJob(target("sm_80"), (8, 8)), lambda stage, module: seen.append(stage))
+    assert seen == ["device-sm_80"]
+
+
+WORKGROUP = "#gpu.address_space<workgroup>"
+BARRIERS = f"%b: !nvgpu.mbarrier.group<memorySpace = {WORKGROUP}>"
+NEEDS = {
+    "cp.async": ("nvvm.cp.async.commit.group", "", "sm_75", "sm_80", "sm_80 or newer"),
+    "redux": (
+        "%p = arith.constant 1 : i32\n%q = nvvm.redux.sync add %p, %p : i32 -> i32",
+        "",
+        "sm_75",
+        "sm_80",
+        "sm_80 or newer",
+    ),
+    "clusters": ("nvvm.cluster.arrive", "", "sm_89", "sm_90", "sm_90 or newer"),
+    "cluster ids": ("%q = gpu.cluster_id x", "", "sm_80", "sm_90", "sm_90 or newer"),
+    "wgmma": ("nvvm.wgmma.fence.aligned", "", "sm_90", "sm_90a", "needs sm_90a"),
+    "wgmma on the next generation": ("nvvm.wgmma.fence.aligned", "", "sm_100a", "sm_90a", "needs sm_90a"),
+    "registers": ("nvvm.setmaxregister increase 232", "", "sm_90", "sm_100a", "sm_90a or newer"),
+    "mma of Ampere": (
+        "%r = nvgpu.mma.sync (%x, %y, %w) {mmaShape = [16, 8, 16]} : "
+        "(vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf16>) -> vector<2x2xf16>",
+        ", %x: vector<4x2xf16>, %y: vector<2x2xf16>, %w: vector<2x2xf16>",
+        "sm_75",
+        None,
+        "sm_80 or newer",
+    ),
+    "tf32": (
+        "%r = nvgpu.mma.sync (%x, %y, %w) {mmaShape = [16, 8, 4], tf32Enabled} : "
+        "(vector<2x1xf32>, vector<1x1xf32>, vector<2x2xf32>) -> vector<2x2xf32>",
+        ", %x: vector<2x1xf32>, %y: vector<1x1xf32>, %w: vector<2x2xf32>",
+        "sm_75",
+        None,
+        "sm_80 or newer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "more", "unfit", "fit", "need"), NEEDS.values(), ids=NEEDS)
+def test_needs_of_operations(body: str, more: str, unfit: str, fit: str | None, need: str) -> None:
+    source = kernel(body, f"%a: memref<?xf32>{more}")
+    with pytest.raises(ArchUnfit, match=f"{PATH}: the code needs .*, but {unfit} was asked for") as caught:
+        lowered(source, unfit)
+    assert need in caught.value.text()
+    assert caught.value.diagnostics[0].file == PATH
+    assert caught.value.diagnostics[0].line >= 6
+    assert "aot.toml" in caught.value.hint
+    if fit is not None:
+        lowered(source, fit)
+
+
+def test_one_message_shows_all_places_and_the_strongest_need() -> None:
+    with pytest.raises(ArchUnfit) as caught:
+        lowered(kernel("nvvm.cluster.arrive\nnvvm.wgmma.fence.aligned\nnvvm.wgmma.commit.group.sync.aligned"), "sm_80")
+    assert [each.line for each in caught.value.diagnostics] == [7, 8]
+    assert "needs sm_90a, but" in caught.value.message
+
+
+LEFT = {
+    "tensors": (
+        "%t = tensor.empty() : tensor<4xf32>\n%e = tensor.extract %t[%i] : tensor<4xf32>\n"
+        "memref.store %e, %a[%i] : memref<?xf32>",
+        "'tensor.empty'",
+    ),
+    "small floats": (
+        "%m = memref.alloca() : memref<4xf8E4M3FN>\n%e = memref.load %m[%i] : memref<4xf8E4M3FN>\n"
+        "%f = arith.extf %e : f8E4M3FN to f32\nmemref.store %f, %a[%i] : memref<?xf32>",
+        "f8E4M3FN",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "words"), LEFT.values(), ids=LEFT)
+def test_what_cannot_be_lowered_is_told_with_its_place(body: str, words: str) -> None:
+    with pytest.raises(LoweringError) as caught:
+        lowered(kernel(body))
+    assert words in caught.value.text()
+    assert caught.value.diagnostics[0].line >= 6
+    assert caught.value.diagnostics[0].source_line
