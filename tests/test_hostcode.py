@@ -44,7 +44,7 @@ class TestEntries:
         entry = done.llvm("aot_entry_test__f")
         types = re.findall(r"load (\w+), ptr", entry)
         descriptor = ["ptr", "ptr", *["i64"] * 5]
-        assert types == ["ptr", *descriptor, "ptr", "i64", "ptr", "half", "ptr", "i1"]
+        assert types == ["ptr", *descriptor, "ptr", "i64", "ptr", "half", "ptr", "i8"]
 
     def test_returned_numbers_go_to_their_slots(self) -> None:
         source = function(
@@ -57,6 +57,21 @@ class TestEntries:
         # Two arguments, then results 0 and 2: slots 2 and 4.
         assert re.findall(r"getelementptr ptr, ptr %0, i32 (\d)", entry) == ["0", "1", "2", "4"]
         assert re.findall(r"store (\w+) %", entry) == ["i64", "double"]
+
+    @pytest.mark.parametrize(
+        ("type_", "word", "stored"), [("i1", "zext i1", "i8"), ("i4", "sext i4", "i8"), ("i33", "sext i33", "i64")]
+    )
+    def test_odd_widths_lie_in_whole_bytes(self, type_: str, word: str, stored: str) -> None:
+        entry = lower(function(f"f(%i: {type_})", f"gpu.wait\nreturn %i : {type_}", f"-> {type_}")).llvm(
+            "aot_entry_test__f"
+        )
+        assert f"load {stored}" in entry
+        assert word in entry
+        assert f"store {stored}" in entry
+
+    def test_attributes_of_arguments_do_not_disturb(self) -> None:
+        source = function('f(%x: memref<4xf32> {aot.name = "values"}, %n: i32 {aot.name = "count"})', STORE)
+        assert [each.name for each in lower(source).function("f").args] == ["values", "count"]
 
     def test_one_number(self) -> None:
         entry = lower(function("f() ", "gpu.wait\n%i = arith.constant 3 : i8\nreturn %i : i8", "-> i8")).llvm(

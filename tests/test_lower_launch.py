@@ -174,6 +174,18 @@ class TestMemory:
         body = done.body("f")
         assert body.index("gpu.memcpy") < body.index("gpu.launch_func") < body.index("gpu.dealloc")
 
+    def test_registered_globals_stay_where_they_are(self) -> None:
+        done = lower(
+            'memref.global "private" @g : memref<4xf32> = dense<2.0>\n'
+            + function(
+                "f()",
+                "%g = memref.get_global @g : memref<4xf32>\n%u = memref.cast %g : memref<4xf32> to memref<*xf32>\n"
+                "gpu.host_register %u : memref<*xf32>\n" + launch("memref.store %f1, %g[%tx] : memref<4xf32>"),
+            )
+        )
+        assert done.host.count("memref.global") == 1
+        assert "unrealized" not in done.host
+
 
 class TestResults:
     def test_device_memory_is_copied_out(self) -> None:
@@ -234,6 +246,26 @@ REFUSED = {
     "host-in-kernel": (
         function("f()", HOST + launch("memref.store %f1, %h[%tx] : memref<4xf32>")),
         "a kernel gets host memory",
+        "memref.store",
+    ),
+    "mutable-global": (
+        'memref.global "private" @g : memref<4xf32> = dense<1.0>\n'
+        + function(
+            ARRAY,
+            "%h = memref.get_global @g : memref<4xf32>\n"
+            + launch("%v = memref.load %h[%tx] : memref<4xf32>\nmemref.store %v, %x[%tx] : memref<4xf32>"),
+        ),
+        "a kernel uses '@g', which is not constant",
+        "%v = memref.load",
+    ),
+    "either-memory-in-a-kernel": (
+        function(
+            "f(%x: memref<4xf32>, %b: i1)",
+            HOST
+            + "%r = arith.select %b, %x, %h : memref<4xf32>\n"
+            + launch("memref.store %f1, %r[%tx] : memref<4xf32>"),
+        ),
+        "a kernel gets memory that is the host's on one path",
         "memref.store",
     ),
     "either-memory": (

@@ -50,9 +50,9 @@ ROOTS = frozenset({"memref.alloc", "memref.alloca", "memref.get_global", "gpu.al
 """Operations that make memory and can carry the mark of host memory themselves."""
 
 
-def settle(module: mlir.Module, spaces: Spaces) -> None:
-    """Check all accesses, and move those that belong on the device."""
-    _check(module, spaces)
+def settle(module: mlir.Module) -> None:
+    """Move the accesses that belong on the device."""
+    spaces = Spaces.read(module)
     devicework.emit(module, spaces)
     spaces = Spaces.read(module)
     if any(_touches_device(op, spaces) for op in _host_ops(module)):
@@ -81,7 +81,8 @@ def _touches_device(op: mlir.Operation, spaces: Spaces) -> bool:
     return _accesses(op) and any(spaces.of(value) == DEVICE for value in _arrays(op))
 
 
-def _check(module: mlir.Module, spaces: Spaces) -> None:
+def check(module: mlir.Module, spaces: Spaces) -> None:
+    """LoweringError for accesses that cannot work."""
     faults = [
         mlir.diagnostic_at(op, fault)
         for function in level.host_functions(module)
@@ -118,10 +119,30 @@ def _fault(op: mlir.Operation, spaces: Spaces) -> str:
 
 
 def _launch_fault(op: mlir.Operation, spaces: Spaces) -> str:
-    faulty = any(spaces.of(value) == HOST and views.global_of(value) is None for value in _arrays(op))
-    return _HOST_IN_KERNEL if faulty else ""
+    return next((fault for value in _arrays(op) if (fault := _passing_fault(value, spaces))), "")
 
 
+def _passing_fault(value: mlir.Value, spaces: Spaces) -> str:
+    """What is wrong with a kernel's use of the memory; constants exist on both sides."""
+    if spaces.of(value) == MIXED:
+        return "a kernel gets memory that is the host's on one path and the device's on another"
+    if spaces.of(value) != HOST or views.is_constant(value):
+        return ""
+    origin = views.global_of(value)
+    if origin is None:
+        return _HOST_IN_KERNEL
+    return "" if _is_device_space(value) else _GLOBAL_IN_KERNEL.format(name=mlir.symbol_name(origin))
+
+
+def _is_device_space(value: mlir.Value) -> bool:
+    """Whether the type says that the memory is the device's, such as a workgroup's."""
+    space = ir.MemRefType(value.type).memory_space if isinstance(value.type, ir.MemRefType) else None
+    return space is not None
+
+
+_GLOBAL_IN_KERNEL = (
+    "a kernel uses '@{name}', which is not constant: host and device would each have one of their own; use gpu.alloc"
+)
 _HOST_IN_KERNEL = (
     "a kernel gets host memory: copy it to a gpu.alloc with gpu.memcpy, or let the device reach it with"
     " gpu.host_register"
@@ -132,10 +153,8 @@ def _kernel_fault(op: mlir.Operation, spaces: Spaces) -> str:
     """Host memory used inside a gpu.launch region."""
     if op.name in ("memref.dim", "memref.rank"):
         return ""
-    for value in _arrays(op):
-        if spaces.of(value) == HOST and views.global_of(value) is None and _is_outer(value, op):
-            return _HOST_IN_KERNEL
-    return ""
+    outer = (value for value in _arrays(op) if _is_outer(value, op))
+    return next((fault for value in outer if (fault := _passing_fault(value, spaces))), "")
 
 
 def _is_outer(value: mlir.Value, user: mlir.Operation) -> bool:

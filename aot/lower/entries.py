@@ -50,7 +50,7 @@ def _add(body: ir.Block, function: Function, target: mlir.Operation) -> None:
         for number, argument in enumerate(function.args):
             slot = _slot(slots, number)
             if isinstance(argument.type, ScalarType):
-                arguments.append(llvmops.load(next(types), slot))
+                arguments.append(_load_number(next(types), slot))
             else:
                 arguments += _descriptor(slot, argument.type, types)
         _store_results(function, slots, llvmops.call(mlir.symbol_name(target), arguments, _result_type(target)))
@@ -63,6 +63,29 @@ HIDDEN = 1
 
 def _slot(slots: mlir.Value, number: int) -> mlir.Value:
     return llvmops.load(llvmops.pointer(), llvmops.element(slots, number, llvmops.pointer()))
+
+
+def _load_number(kind: ir.Type, slot: mlir.Value) -> mlir.Value:
+    """A number; integers of odd widths lie in whole bytes, of which only the lower bits count."""
+    whole = _whole_bytes(kind)
+    value = llvmops.load(whole, slot)
+    return value if whole == kind else ir.Operation.create("llvm.trunc", results=[kind], operands=[value]).results[0]
+
+
+def _as_stored(value: mlir.Value) -> mlir.Value:
+    whole = _whole_bytes(value.type)
+    if whole == value.type:
+        return value
+    # A bit is 0 or 1; wider integers are signed, as Python gets them.
+    extend = "llvm.zext" if value.type.width == 1 else "llvm.sext"
+    return ir.Operation.create(extend, results=[whole], operands=[value]).results[0]
+
+
+def _whole_bytes(kind: ir.Type) -> ir.Type:
+    """The integer type of 8, 16, 32 or 64 bits that holds an integer; other types as they are."""
+    if not isinstance(kind, ir.IntegerType):
+        return kind
+    return llvmops.integer(next(bits for bits in (8, 16, 32, 64, kind.width) if bits >= kind.width))
 
 
 def _descriptor(slot: mlir.Value, kind: ArrayType, types: ir.TypeIterator) -> list[mlir.Value]:
@@ -89,7 +112,7 @@ def _store_results(function: Function, slots: mlir.Value, returned: mlir.Value |
         fields = ir.Type(returned.type)
         values = [llvmops.extract(returned, place, kind) for place, kind in enumerate(_fields(fields))]
     for number, value in zip(numbers, values, strict=True):
-        llvmops.store(value, _slot(slots, len(function.args) + number))
+        llvmops.store(_as_stored(value), _slot(slots, len(function.args) + number))
 
 
 def _fields(struct: ir.Type) -> list[ir.Type]:

@@ -63,6 +63,7 @@ def lower(
     module = host.operation.clone()
     _leave_device_code_out(module)
     _drop_interfaces(module)
+    stacks = _own_stacks(module)
     _run(module)
     rule = launchcall.LaunchRule(
         f"aot_source_{source}",
@@ -70,7 +71,7 @@ def lower(
         frozenset(entries.lowered_name(each, source) for each in functions if not _waits(each)),
     )
     launchcall.lower(module, rule)
-    launchcall.hoist_descriptors(module)
+    launchcall.hoist_stack_memory(module, stacks)
     _erase_binaries(module)
     _make_internal(module)
     entries.add(module, entries.named(functions, source), source)
@@ -107,6 +108,14 @@ def _drop_interfaces(module: mlir.Module) -> None:
     for op in level.host_functions(module):
         if "llvm.emit_c_interface" in op.attributes:
             del op.attributes["llvm.emit_c_interface"]
+
+
+def _own_stacks(module: mlir.Module) -> frozenset[str]:
+    """Functions with a ``memref.alloca``."""
+    functions = level.host_functions(module)
+    return frozenset(
+        mlir.symbol_name(each) for each in functions if any(op.name == "memref.alloca" for op in mlir.walk(each))
+    )
 
 
 def _run(module: mlir.Module) -> None:

@@ -73,10 +73,12 @@ def _settle_memory(module: mlir.Module, functions: Sequence[Function]) -> tuple[
     ops = {mlir.symbol_name(op): op for op in level.public_functions(module)}
     spaces = Spaces.read(module)
     flags = {name: syncrule.flags(op, module, spaces) for name, op in ops.items()}
+    access.check(module, spaces)
     returned.settle(module, functions, spaces)
-    constants.sink(module)
     staging.stage(module, spaces)
-    access.settle(module, Spaces.read(module))
+    with staging.kept_in_place(module, spaces):
+        constants.sink(module)
+    access.settle(module)
     return tuple(
         replace(each, flags=syncrule.with_reads(flags[each.name], ops[each.name], module)) for each in functions
     )

@@ -108,23 +108,26 @@ def _as_i64(value: mlir.Value) -> mlir.Value:
     return ir.Operation.create("llvm.sext", results=[llvmops.integer(64)], operands=[value]).results[0]
 
 
-def hoist_descriptors(module: mlir.Module) -> None:
-    """Move stack memory for memref descriptors, which conversions make anywhere, to the entry block.
+def hoist_stack_memory(module: mlir.Module, own: frozenset[str]) -> None:
+    """Move stack memory that conversions make anywhere to the entry block: in a loop, the stack would grow.
 
-    In a loop it would let the stack grow. Stack memory of the user's own (``memref.alloca``) stays where it is.
+    ``own``: functions with stack memory of the user's; there, only memref descriptors move.
     """
     for function in mlir.walk(module):
         if function.name == "llvm.func" and len(function.regions[0].blocks):
             entry = function.regions[0].blocks[0]
+            descriptors_only = mlir.symbol_name(function) in own
             for op in mlir.walk(function):
-                if op.name == "llvm.alloca" and op.block != entry and _holds_descriptor(op):
+                if op.name == "llvm.alloca" and op.block != entry and _can_move(op, descriptors_only=descriptors_only):
                     _hoist(op, entry)
 
 
-def _holds_descriptor(op: mlir.Operation) -> bool:
+def _can_move(op: mlir.Operation, *, descriptors_only: bool) -> bool:
     size = mlir.owner(op.operands[0])
+    if isinstance(size, ir.Block) or size.name != "llvm.mlir.constant":
+        return False
     kind = str(ir.TypeAttr(op.attributes["elem_type"]).value)
-    return not isinstance(size, ir.Block) and size.name == "llvm.mlir.constant" and kind.startswith("!llvm.struct")
+    return not descriptors_only or kind.startswith("!llvm.struct")
 
 
 def _hoist(op: mlir.Operation, entry: ir.Block) -> None:

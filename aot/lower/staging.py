@@ -9,6 +9,8 @@ Out: the same functions, where such operands are copies, freed in stream order b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlir import ir
@@ -16,7 +18,7 @@ from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.lower import asyncform, rtcalls, views
-from aot.lower.memory import HOST, Spaces
+from aot.lower.memory import HOST, SHARED, Spaces
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,23 @@ def stage(module: mlir.Module, spaces: Spaces) -> None:
             numbers = [number for number, value in enumerate(op.operands) if _is_host_global(value, spaces)]
             if numbers:
                 _stage(op, numbers)
+
+
+@contextmanager
+def kept_in_place(module: mlir.Module, spaces: Spaces) -> Iterator[None]:
+    """Hide globals that gpu.host_register has seen from ``constants.sink``: kernels reach the host's own."""
+    marks = []
+    for op in mlir.walk(module):
+        if op.name == "memref.get_global" and not mlir.inside_kernel(op) and spaces.of(op.results[0]) == SHARED:
+            value = op.results[0]
+            with ir.InsertionPoint.after(op), op.location:
+                mark = ir.Operation.create("builtin.unrealized_conversion_cast", results=[value.type], operands=[value])
+            value.replace_all_uses_except(mark.results[0], mark)
+            marks.append(mark)
+    yield
+    for mark in marks:
+        mark.results[0].replace_all_uses_with(mark.operands[0])
+        mark.erase()
 
 
 def _is_host_global(value: mlir.Value, spaces: Spaces) -> bool:
