@@ -122,6 +122,8 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
             _to_loops(launch, backwards=backwards)
         for op in public_functions(module):
             op.attributes["llvm.emit_c_interface"] = mlir.bindings().UnitAttr.get()
+            # A function may be called like one of the C library.
+            op.attributes["sym_name"] = mlir.bindings().StringAttr.get(f"cpurun_f_{mlir.symbol_name(op)}")
         mlir.run_passes(module, _TO_LLVM, "compiling for the CPU")
         from mlir.dialects.llvm import translate_module_to_llvmir
 
@@ -217,7 +219,7 @@ def _entry(function: Function) -> str:
         arguments.append(f"slots[{number}]" if array else f"*({kind} *)slots[{number}]")
     scalars = [(k, _c_type(r.type)) for k, r in enumerate(function.results) if isinstance(r.type, ScalarType)]
     first = len(function.args)
-    name = f"_mlir_ciface_{function.name}"
+    name = f"_mlir_ciface_cpurun_f_{function.name}"
     lines = ["#include <stdint.h>"]
     if len(scalars) == 1:
         k, kind = scalars[0]

@@ -1,7 +1,7 @@
 """Front end: what sources may be written in becomes linalg on tensors and memrefs.
 
 In: a tensor-level module. Out: the same module with transform scripts run and removed, TOSA, shape and
-composite linalg operations (softmax, pack, unpack) decomposed, and elementwise work as fused ``linalg.generic``.
+composite linalg operations (such as softmax) decomposed, and elementwise work as fused ``linalg.generic``.
 
 >>> run_scripts(module); decompose(module); to_linalg(module); fuse(module)   # doctest: +SKIP
 """
@@ -16,7 +16,7 @@ from mlir.dialects.transform import interpreter
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import gathers
+from aot.lower import gathers, masks, packs
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,6 @@ TO_LINALG = (
         _dialect("shape"),
         ("func.func(convert-shape-constraints)", "func.func(shape-to-shape-lowering)", "convert-shape-to-std"),
     ),
-    Step("lowering vector.mask", lambda names: "vector.mask" in names, ("func.func(lower-vector-mask)",)),
     Step(
         "lowering tensor operations",
         _always,
@@ -79,12 +78,11 @@ _FUSE_ONCE = (
 FUSE = _FUSE_ONCE * 2
 
 _COMPOSITES = frozenset(
-    {"linalg.softmax", "linalg.pack", "linalg.unpack", "linalg.winograd_filter_transform"}
+    {"linalg.softmax", "linalg.winograd_filter_transform"}
     | {"linalg.winograd_input_transform", "linalg.winograd_output_transform"}
 )
 """Operations that no pass lowers, only transform operations."""
 
-# linalg.pack and unpack have lowerings of their own; the rest answers to an interface or to one operation.
 _DECOMPOSE = """
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
@@ -92,23 +90,6 @@ module attributes {transform.with_named_sequence} {
     transform.foreach %softmax : !transform.any_op {
     ^bb0(%op: !transform.any_op):
       %parts = transform.structured.decompose_interface %op : (!transform.any_op) -> !transform.any_op
-      transform.yield
-    }
-    %pack = transform.structured.match ops{["linalg.pack"]} in %root : (!transform.any_op) -> !transform.any_op
-    transform.foreach %pack : !transform.any_op {
-    ^bb0(%any: !transform.any_op):
-      %op = transform.cast %any : !transform.any_op to !transform.op<"linalg.pack">
-      %pad, %expand, %transpose = transform.structured.lower_pack %op : (!transform.op<"linalg.pack">)
-        -> (!transform.op<"tensor.pad">, !transform.op<"tensor.expand_shape">, !transform.op<"linalg.transpose">)
-      transform.yield
-    }
-    %unpack = transform.structured.match ops{["linalg.unpack"]} in %root : (!transform.any_op) -> !transform.any_op
-    transform.foreach %unpack : !transform.any_op {
-    ^bb0(%any: !transform.any_op):
-      %op = transform.cast %any : !transform.any_op to !transform.op<"linalg.unpack">
-      %empty, %transpose, %collapse, %slice = transform.structured.lower_unpack %op
-        : (!transform.op<"linalg.unpack">) -> (!transform.op<"tensor.empty">, !transform.op<"linalg.transpose">,
-           !transform.op<"tensor.collapse_shape">, !transform.op<"tensor.extract_slice">)
       transform.yield
     }
     %winograd = transform.structured.match ops{["linalg.winograd_filter_transform",
@@ -189,7 +170,8 @@ def apply(module: ir.Module, script: str, what: str) -> None:
 
 
 def decompose(module: ir.Module) -> None:
-    """Softmax, pack, unpack and Winograd operations become loops' worth of linalg."""
+    """Softmax and Winograd operations become several operations of linalg, masked regions masked operations."""
+    masks.lower(module)
     if mlir.op_names(module) & _COMPOSITES:
         apply(module, _DECOMPOSE, "decomposing linalg operations")
 
@@ -197,6 +179,7 @@ def decompose(module: ir.Module) -> None:
 def to_linalg(module: ir.Module) -> None:
     """Everything that computes on tensors becomes linalg."""
     gathers.lower(module)
+    packs.lower(module)
     for step in TO_LINALG:
         if step.needed(mlir.op_names(module)):
             mlir.run_passes(module, step.passes, step.what)

@@ -1,9 +1,9 @@
 """``tensor.gather`` and ``tensor.scatter``, which no upstream pass lowers.
 
-In: tensors. Out: a gather is a ``tensor.generate``; a scatter writes its slices in parallel (its indices are unique).
+In: tensors. Out: a gather is a ``linalg.generic``; a scatter writes its slices in parallel (its indices are unique).
 
-``tensor.gather %x[%i] gather_dims([0]) : (tensor<10x4xf32>, tensor<3x1xindex>) -> tensor<3x1x4xf32>`` becomes
-``tensor.generate { ^bb0(%a, %b, %c): yield %x[%i[%a, 0], %c] } : tensor<3x1x4xf32>``.
+``tensor.gather %x[%i] gather_dims([0]) : (tensor<10x4xf32>, tensor<3x1xindex>) -> tensor<3x1x4xf32>`` gives the
+element at ``(a, b, c)`` the value ``%x[%i[a, 0], c]``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
 from aot import mlir
+from aot.lower.elementwise import empty, extent, generate, index
 
 
 def lower(module: ir.Module) -> None:
@@ -62,21 +63,21 @@ def _gather(op: ir.Operation) -> None:
         extents = []
         for axis in [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]:
             if axis < slices.batch:
-                extents.append(_extent(indices, axis))
+                extents.append(extent(indices, axis))
             else:
                 dim = next(each for each in range(slices.rank) if slices.axis_in_slices(each) == axis)
-                extents.append(_extent(source, dim))
-        made = tensor.GenerateOp(kind, extents).operation
-        body = made.regions[0].blocks.append(*[ir.IndexType.get()] * kind.rank)
-        with ir.InsertionPoint(body):
-            places = list(body.arguments)
+                extents.append(extent(source, dim))
+
+        def element(places: Sequence[ir.Value]) -> ir.Value:
             coordinates = _coordinates(indices, places[: slices.batch])
             position = []
             for dim in range(slices.rank):
                 axis = slices.axis_in_slices(dim)
                 position.append(coordinates[slices.dims.index(dim)] if dim in slices.dims else places[axis or 0])
-            tensor.YieldOp(tensor.ExtractOp(source, position).result)
-    op.results[0].replace_all_uses_with(made.results[0])
+            return tensor.ExtractOp(source, position).result
+
+        made = generate(empty(kind, extents), element)
+    op.results[0].replace_all_uses_with(made)
     op.erase()
 
 
@@ -84,7 +85,7 @@ def _scatter(op: ir.Operation) -> None:
     source, target, indices = op.operands
     slices = _Slices.of(target, indices, source, ir.DenseI64ArrayAttr(op.attributes["scatter_dims"]))
     with ir.InsertionPoint(op), op.location:
-        counts = [_extent(indices, axis) for axis in range(slices.batch)]
+        counts = [extent(indices, axis) for axis in range(slices.batch)]
         loop = scf.ForallOp([0] * slices.batch, counts, [1] * slices.batch, [target])
         with ir.InsertionPoint(loop.body):
             places = list(loop.induction_variables)
@@ -116,7 +117,7 @@ class _Window:
             offsets.append(coordinates[slices.dims.index(dim)] if indexed else 0)
             static = 1 if indexed else kind.get_dim_size(dim)
             extents.append(
-                _extent(source, slices.axis_in_slices(dim) or 0) if kind.is_dynamic_dim(dim) and not indexed else static
+                extent(source, slices.axis_in_slices(dim) or 0) if kind.is_dynamic_dim(dim) and not indexed else static
             )
         return _Window(tuple(offsets), tuple(extents))
 
@@ -159,16 +160,8 @@ def _coordinates(indices: ir.Value, places: Sequence[ir.Value]) -> list[ir.Value
     kind = ir.RankedTensorType(indices.type)
     found = []
     for number in range(kind.get_dim_size(kind.rank - 1)):
-        value = tensor.ExtractOp(indices, [*places, _index(number)]).result
+        value = tensor.ExtractOp(indices, [*places, index(number)]).result
         if not isinstance(value.type, ir.IndexType):
             value = arith.IndexCastOp(ir.IndexType.get(), value).result
         found.append(value)
     return found
-
-
-def _extent(value: ir.Value, axis: int) -> ir.Value:
-    return tensor.DimOp(value, _index(axis)).result
-
-
-def _index(value: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result

@@ -38,6 +38,9 @@ _ELEMENTS = frozenset(
 _INSERTIONS = {"tensor.insert": 1, "tensor.insert_slice": 1}
 """Operations that return an operand with something put in, by the number of that operand."""
 
+_OUTS_FIRST = frozenset({"linalg.pack", "linalg.unpack"})
+"""Operations whose ``outs`` operand is followed by others: it is operand 1."""
+
 
 class UnsupportedError(Exception):
     """A type that cannot stand at a call; the text says why."""
@@ -211,7 +214,9 @@ def _leads_to(value: ir.Value, function: ir.Operation) -> _Returned:
 
 def outs_operand(op: ir.Operation, result: int) -> ir.Value:
     """The ``outs`` operand that holds a result of a linalg operation."""
-    if "operandSegmentSizes" in op.attributes:
+    if op.name in _OUTS_FIRST:
+        first = 1
+    elif "operandSegmentSizes" in op.attributes:
         first = next(iter(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])))
     else:
         first = len(op.operands) - len(op.results)

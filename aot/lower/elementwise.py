@@ -1,0 +1,47 @@
+"""One way to write "each element of the result is computed from its position" as linalg.
+
+In: a tensor that gives type and extents of the result, and a function that builds one element from its indices.
+Out: a ``linalg.generic`` without inputs, which fuses and bufferizes like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, linalg, tensor
+
+
+def generate(into: ir.Value, element: Callable[[Sequence[ir.Value]], ir.Value]) -> ir.Value:
+    """A tensor like ``into``, written in its place, whose elements ``element`` computes from their indices."""
+    kind = ir.RankedTensorType(into.type)
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    generic = linalg.GenericOp(
+        [kind], [], [into], ir.ArrayAttr.get([identity]), ir.ArrayAttr.get([parallel] * kind.rank)
+    )
+    body = generic.regions[0].blocks.append(kind.element_type)
+    with ir.InsertionPoint(body):
+        indices = [
+            linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)).result
+            for axis in range(kind.rank)
+        ]
+        linalg.YieldOp([element(indices)])
+    return generic.results[0]
+
+
+def empty(kind: ir.RankedTensorType, dynamic: Sequence[ir.Value]) -> ir.Value:
+    """A tensor without contents, of static type ``kind``; ``dynamic`` are the extents that the type leaves open."""
+    values = iter(dynamic)
+    sizes = [next(values) if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)]
+    return tensor.EmptyOp(sizes, kind.element_type).result
+
+
+def extent(value: ir.Value, axis: int) -> ir.Value:
+    """An extent of a tensor."""
+    return tensor.DimOp(value, index(axis)).result
+
+
+def index(value: int) -> ir.Value:
+    """An index constant."""
+    return arith.ConstantOp(ir.IndexType.get(), value).result
