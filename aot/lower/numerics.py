@@ -134,9 +134,16 @@ def _widen_body(old: mlir.Value, chain: Sequence[mlir.Operation]) -> None:
             if value not in inside and _is_narrow(value.type):
                 with ir.InsertionPoint(op), op.location:
                     op.operands[number] = _wide(value, op.block)
+                _erase_unused(value)
         for result in op.results:
             if _is_narrow(result.type):
                 result.set_type(f32)
+
+
+def _erase_unused(product: mlir.Value) -> None:
+    made_by = mlir.owner(product)
+    if not isinstance(made_by, ir.Block) and made_by.name == "arith.mulf" and not list(product.uses):
+        made_by.erase()
 
 
 def _wide(value: mlir.Value, body: ir.Block) -> mlir.Value:
