@@ -123,7 +123,12 @@ def to_torch(value: Any) -> Any:
 
 
 def to_numpy(tensor: Any) -> Any:
-    """A CUDA tensor (or anything torch reads by DLPack) as a NumPy array, after the work on it is done."""
+    """A CUDA tensor (or anything torch reads by DLPack) as a NumPy array, after the work on it is done.
+
+    NumPy arrays are returned as they are: the same tables run on the CPU too.
+    """
+    if isinstance(tensor, np.ndarray):
+        return tensor
     import torch
 
     tensor = tensor if isinstance(tensor, torch.Tensor) else torch.from_dlpack(tensor)

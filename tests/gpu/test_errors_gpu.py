@@ -26,7 +26,7 @@ WRONG = [
      (OverflowError, ValueError), r"times4.*i32"),
     ("number of another kind", lambda k, t: k.launch_func.times4(1.5, t.zeros(2, device="cuda", dtype=t.int32)),
      TypeError, r"times4"),
-    ("not a launch size", lambda k, t: k.block_sum.block_sum(t.ones(3, device="cuda"), t.ones(3, device="cuda"), block="x"),
+    ("not a launch size", lambda k, t: k.block_sum.block_sum(*[t.ones(3, device="cuda")] * 2, block="x"),
      (TypeError, ValueError), r"block"),
 ]  # fmt: skip
 
