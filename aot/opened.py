@@ -139,12 +139,12 @@ def _blobs(extension: bytes, manifest: Mapping[str, Any] | None, path: str) -> I
     for module in manifest["modules"]:
         if not module.get("blob_bytes"):
             continue
-        data = by_hash.get(module["blob_sha256"]) or _by_size(extension, module)
-        if data is None:
+        blob = by_hash.get(module["blob_sha256"]) or _by_size(extension, module)
+        if blob is None:
             raise MismatchError(
                 f"'{path}': the blob of '{module['name']}' is not in the extension as the manifest says"
             )
-        yield Blob(module["name"], data, fatbin.entries(data))
+        yield Blob(module["name"], blob, fatbin.entries(blob))
 
 
 def _by_size(extension: bytes, module: Mapping[str, Any]) -> bytes | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import aot
 from aot import ccompiler, compiling, fileset, metadata, mlir, naming, package, plan, resources, toolchain, wheel
+from aot.arch import CUBIN
 from aot.job import CompileJob
 from aot.model import CompiledSource, PackageSpec, ToolVersions
 from aot.plan import BuildRequest, Plan, PlannedSource
@@ -85,14 +86,6 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     return _result(planned, compiled, published, sdist, time.monotonic() - start)
 
 
-def _package(planned: Plan, compiled: Sequence[CompiledSource]) -> fileset.FileSet:
-    """The generated package as a value."""
-    spec = _spec(planned, compiled)
-    return package.render(
-        spec, compiled, metadata.manifest(spec, compiled), package.read_templates(resources.templates())
-    )
-
-
 def _jobs(planned: Plan) -> tuple[CompileJob, ...]:
     tool = _tool_id(planned)
     return tuple(_job(planned, source, tool) for source in planned.sources)
@@ -121,6 +114,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
 
 
 def _package(planned: Plan, compiled: Sequence[CompiledSource]) -> fileset.FileSet:
+    """The generated package as a value."""
     spec = _spec(planned, compiled)
     templates = package.read_templates(resources.templates())
     return package.render(spec, compiled, metadata.manifest(spec, compiled), templates)
@@ -138,7 +132,14 @@ def _tool_id(planned: Plan) -> str:
 
 
 def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
-    images = [(image.kind, image.ptx_version) for each in compiled if each.fatbin for image in each.fatbin.images]
+    # Of PTX that a source brought along the version is not known.
+    images = [
+        (image.kind, image.ptx_version)
+        for each in compiled
+        if each.fatbin
+        for image in each.fatbin.images
+        if image.ptx_version or image.kind == CUBIN
+    ]
     needs = toolchain.min_driver_cuda(planned.toolchain, images, compressed=planned.compress != "none")
     versions = ToolVersions(
         aot=aot.__version__,

@@ -74,6 +74,7 @@ FAULTS = (
     Fault("host_and_device_memory_mixed", 1, r"mixed\.mlir:4(:\d+)?: error: (?s:.*)gpu\.memcpy"),
     Fault("host_memory_returned", 1, r"returned\.mlir:8(:\d+)?: error: .*memory of the host"),
     Fault("launch_attributes_do_not_fit", 1, r"attributes\.mlir:2(:\d+)?: error: .*aot\.grid"),
+    Fault("compiler_crashes", 1, r"twice\.mlir: the compiler died with SIGSEGV in: .*buffer-results-to-out-params"),
     # Architectures
     fine("arch_misspelled", 2, r"unknown architecture 'sm_9'; did you mean 'sm_90'\?", "--archs sm_80,sm_9"),
     fine("arch_too_old_for_ptxas", 3, r"sm_70: ptxas [\d.]+ cannot build it; the nearest.* is sm_75", "--archs sm_70"),

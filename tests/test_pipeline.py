@@ -1,0 +1,191 @@
+"""From sources to a wheel: what is built, what is built again, and that nothing depends on where or how."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from builtpackage import TENSOR, Built, build_in, write_sources
+
+import aot
+from aot import compiling, job, onesource, rules
+from aot.errors import AotError, LoweringError, SourceError
+from aot.rules import Edge
+
+
+def test_the_wheel_holds_the_package(built: Built) -> None:
+    result = built.result
+    assert result.wheel.parent == built.folder / "dist"
+    assert result.wheel.name.startswith("small_demo-1.5-cp310-abi3-")
+    names = zipfile.ZipFile(result.wheel).namelist()
+    assert {"small_demo/__init__.py", "small_demo/aot.json", "small_demo/tensor_level.pyi"} <= set(names)
+    assert [name for name in names if name.endswith(".so")] == ["small_demo/_small_demo.abi3.so"]
+
+
+def test_the_source_distribution_holds_the_tree(built: Built) -> None:
+    assert built.result.sdist is not None
+    with tarfile.open(built.result.sdist) as archive:
+        names = archive.getnames()
+    assert "small_demo-1.5/csrc/tables.c" in names
+    assert "small_demo-1.5/blobs/kernel.fatbin" in names
+
+
+def test_the_result_says_what_was_built(built: Built) -> None:
+    rows = {each.name: (each.functions, each.images, each.skipped) for each in built.result.sources}
+    both = ("sm_80", "sm_90", "compute_90")
+    assert rows == {
+        "hopper": (("hopper_only",), ("sm_90a",), ("sm_80",)),
+        "kernel": (("iota",), both, ()),
+        "launch": (("first",), both, ()),
+        "tensor_level": (("double",), both, ()),
+    }
+    assert built.result.archs == ("sm_80", "sm_90")
+
+
+def test_docs_and_names_come_from_the_text(built: Built) -> None:
+    with zipfile.ZipFile(built.result.wheel) as wheel:
+        manifest = json.loads(wheel.read("small_demo/aot.json"))
+    modules = {module["name"]: module for module in manifest["modules"]}
+    function = modules["tensor_level"]["functions"][0]
+    assert (function["args"][0]["name"], function["doc"]) == ("x", "Doubles.")
+    kernel = modules["kernel"]["kernels"][0]
+    assert (kernel["params"][0]["name"], kernel["doc"]) == ("out", "Writes its own number into each element.")
+    assert kernel["module"] == "inner"
+
+
+def test_the_ir_of_each_stage_is_kept(built: Built) -> None:
+    names = sorted(path.name for path in (built.folder / "dump" / "tensor_level").iterdir())
+    assert names[0] == "00-source.mlir"
+    kinds = {name[3:] for name in names}
+    assert {"linalg.mlir", "joined.mlir", "device-sm_80.mlir", "sm_80.ptx", "images.fatbin", "host.ll"} <= kinds
+    assert "gpu.binary" in (built.folder / "dump" / "tensor_level" / names[-3]).read_text()
+
+
+def test_a_second_build_compiles_nothing_and_a_change_only_what_it_must(built: Built, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    write_sources(folder)
+    first = build_in(folder)
+    assert sorted(first.heard.compiled) == ["hopper.mlir", "kernel.mlir", "launch.mlir", "tensor-level.mlir"]
+    assert first.result.wheel.read_bytes() == built.result.wheel.read_bytes(), "another folder, another wheel"
+
+    assert build_in(folder).heard.compiled == []
+
+    source = folder / "kernels" / "launch.mlir"
+    good = source.read_text()
+    source.write_text(good.replace("%c1 =", "%c2 ="))
+    with pytest.raises(SourceError, match=r"launch\.mlir"):
+        build_in(folder)
+    assert first.result.wheel.read_bytes() == built.result.wheel.read_bytes()
+    source.write_text(good)
+    assert build_in(folder).heard.compiled == ["launch.mlir"]
+
+    (folder / "kernels" / "aot.toml").write_text(
+        'edition = 1\n[source.launch]\narchs = ["sm_90"]\n[source.hopper]\narchs = "90a"'
+    )
+    assert sorted(build_in(folder, name="small-demo", version="1.5").heard.compiled) == ["launch.mlir"]
+
+
+def test_passes_of_a_source_run_first(tmp_path: Path) -> None:
+    """A pipeline of the user's that ends in gpu.launch makes the function launch level."""
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "fill.mlir").write_text(
+        "func.func @fill(%x: memref<8xf32>) {\n"
+        "  %one = arith.constant 1.0 : f32\n"
+        "  affine.for %i = 0 to 8 {\n    affine.store %one, %x[%i] : memref<8xf32>\n  }\n"
+        "  return\n}\n"
+    )
+    own = "func.func(convert-affine-for-to-gpu{gpu-block-dims=0 gpu-thread-dims=1})"
+    (kernels / "aot.toml").write_text(f'edition = 1\n[source.fill]\npasses = ["{own}"]\n')
+    result = build_in(tmp_path, name="own-passes", archs="sm_80", ptx=False).result
+    with zipfile.ZipFile(result.wheel) as wheel:
+        module = json.loads(wheel.read("own_passes/aot.json"))["modules"][0]
+    assert module["functions"][0]["level"] == "launch"
+    assert len(module["kernels"]) == 1
+
+
+def test_sources_left_out_are_told(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    (tmp_path / "kernels" / "launch.mlir").unlink()
+    done = build_in(tmp_path, archs="sm_80", ptx=False)
+    assert done.result.left_out == ("hopper",)
+    assert [each.name for each in done.result.sources] == ["kernel", "tensor_level"]
+    assert any("'hopper' is left out" in note for note in done.heard.notes)
+
+
+def test_bytecode_is_a_source(tmp_path: Path) -> None:
+    from mlir import ir
+
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    with ir.Context(), (kernels / "compact.mlirbc").open("wb") as file:
+        ir.Module.parse(TENSOR).operation.write_bytecode(file)
+    result = build_in(tmp_path, name="compact", archs="sm_80", ptx=False).result
+    assert result.sources[0].functions == ("double",)
+
+
+def test_a_failing_worker_is_a_bug_with_its_traceback(tmp_path: Path, built: Built) -> None:
+    """A job that names no architecture of the table cannot come from a plan."""
+    todo = job.decode((built.folder / "build" / "jobs" / "launch.json").read_bytes())
+    wrong = job.CompileJob(
+        **{**vars(todo), "triples": ("x86_64-linux-gnu",), "output": str(tmp_path), "compress": "odd"}
+    )
+    description = tmp_path / "job.json"
+    description.write_bytes(job.encode(wrong))
+    from aot import worker
+
+    assert worker.main([str(description)]) == 1
+    failure = job.read_failure(tmp_path)
+    assert failure is not None
+    assert failure.kind == job.BUG
+    assert "Traceback" in failure.message
+    assert "launch.mlir" in failure.message
+
+
+def test_results_and_failures_travel_whole(built: Built, tmp_path: Path) -> None:
+    todo = job.decode((built.folder / "build" / "jobs" / "tensor_level.json").read_bytes())
+    compiled = job.read_result(todo)
+    assert compiled.fatbin is not None
+    assert len(compiled.fatbin.data) == built.result.sources[3].blob_bytes
+    moved = job.CompileJob(**{**vars(todo), "output": str(tmp_path)})
+    job.write_result(moved, compiled)
+    assert job.read_result(moved) == compiled
+    job.write_failure(tmp_path, job.failure(LoweringError("no", hint="do")))
+    assert not (tmp_path / job.RESULT).exists(), "ninja would take an old result for this one's"
+    found = job.read_failure(tmp_path)
+    assert found is not None
+    assert isinstance(job.as_error(found), LoweringError)
+    assert job.as_error(found).text() == "no\nhint: do"
+
+
+def test_several_errors_are_one() -> None:
+    same = compiling.together([SourceError("a"), SourceError("b")], "2 failed")
+    assert (type(same), same.message) == (SourceError, "2 failed\na\nb")
+    assert type(compiling.together([SourceError("a"), LoweringError("b")], "2 failed")) is AotError
+
+
+def test_a_source_that_changes_during_the_build_is_refused(built: Built, tmp_path: Path) -> None:
+    todo = job.decode((built.folder / "build" / "jobs" / "launch.json").read_bytes())
+    shutil.copy(built.folder / "kernels" / "kernel.mlir", tmp_path / "launch.mlir")
+    changed = job.CompileJob(**{**vars(todo), "file": str(tmp_path / "launch.mlir")})
+    with pytest.raises(SourceError, match="changed while it was being built"):
+        onesource.compile_source(changed, lambda stage: None)
+
+
+def test_ninja_files_quote_what_ninja_reads() -> None:
+    text = rules.build_file([Edge("a b", "/w x/$j.json", "/w x/o:1/source.json", ("/k/a b.mlir",))], "/w x")
+    assert "builddir = /w x\n" in text
+    assert "build /w$ x/o$:1/source.json: compile /w$ x/$$j.json | /k/a$ b.mlir\n" in text
+    assert "  in_job = '/w x/$$j.json'\n" in text
+
+
+def test_the_python_interface_has_the_same_words() -> None:
+    assert {"build", "inspect", "BuildRequest", "BuildResult", "AotError"} <= set(aot.__all__)
+    assert callable(aot.build)
+    assert callable(aot.inspect)
+    with pytest.raises(AttributeError, match="no attribute 'biuld'"):
+        aot.biuld  # noqa: B018
