@@ -179,7 +179,7 @@ def _between(first: mlir.Operation, last: mlir.Operation) -> Iterator[mlir.Opera
 
 def _followers(group: Group, demand: Demand) -> list[mlir.Operation]:
     """Pure operations behind the last member that move up into the launch: the host does not need them, or cannot
-    read what they work on well."""
+    read what they work on."""
     work = [result for op in group.members for result in op.results]
     found: dict[mlir.Operation, bool] = {}
     while work:
@@ -198,9 +198,7 @@ def _follows(op: mlir.Operation, value: mlir.Value, demand: Demand) -> bool:
     behind = op.block == demand.block and demand.anchor.is_before_in_block(op)
     if not behind or not demand.movable(op):
         return False
-    # A vector costs as many reads as it has elements.
-    costly = isinstance(value.type, ir.VectorType) or not rtcalls.readable(value.type)
-    return costly or not any(demand.on_host(result) for result in op.results)
+    return not rtcalls.readable(value.type) or not any(demand.on_host(result) for result in op.results)
 
 
 def _take(op: mlir.Operation, group: Group, demand: Demand, found: dict[mlir.Operation, bool]) -> None:

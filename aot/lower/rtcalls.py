@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, func, memref, vector
+from mlir.dialects import arith, func, memref
 from mlir.dialects import complex as complex_dialect
 
 from aot import mlir
@@ -51,8 +51,6 @@ PROTOTYPES = {
 
 ALLOCATORS = ("aot_rt_alloc", "aot_rt_result")
 """Functions that return device memory."""
-MOST_ELEMENTS = 64
-"""Of a vector that the host reads: one call each."""
 LOADS = tuple(name for name in PROTOTYPES if name.startswith("aot_rt_load_"))
 """Functions in which the host waits for the device."""
 
@@ -122,12 +120,9 @@ def assert_(condition: mlir.Value, message: int) -> None:
 
 
 def readable(element: ir.Type) -> bool:
-    """Whether ``load`` can read elements of the type: numbers of at most 64 bits, and few of them as one value."""
+    """Whether ``load`` can read elements of the type: numbers of at most 64 bits, and complex ones of such parts."""
     if isinstance(element, ir.ComplexType):
         return readable(element.element_type)
-    if isinstance(element, ir.VectorType):
-        packed = _bits(element.element_type) < 8 if readable(element.element_type) else True
-        return not packed and element.rank == 1 and element.shape[0] <= MOST_ELEMENTS
     return isinstance(element, ir.IntegerType | ir.IndexType | ir.FloatType) and storage_bytes(element) <= 8
 
 
@@ -219,10 +214,6 @@ def _read(address: mlir.Value, element: ir.Type) -> mlir.Value:
         part = element.element_type
         imaginary = arith.AddIOp(address, index(storage_bytes(part))).result
         return complex_dialect.CreateOp(element, _read(address, part), _read(imaginary, part)).result
-    if isinstance(element, ir.VectorType):
-        step = storage_bytes(element.element_type)
-        places = [arith.AddIOp(address, index(step * k)).result for k in range(element.shape[0])]
-        return vector.FromElementsOp(element, [_read(place, element.element_type) for place in places]).result
     bits = 8 * storage_bytes(element)
     word = _call(f"aot_rt_load_i{bits}", address)
     if isinstance(element, ir.IndexType):
