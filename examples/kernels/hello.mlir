@@ -1,4 +1,6 @@
-// Printing from a kernel: two threads say hello. The call returns after the text has been written.
+// Printing from a kernel.
+
+// Two threads say hello. The call returns after the text has been written.
 func.func @hello() {
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
