@@ -264,10 +264,13 @@ def ptx_versions(image: Target) -> tuple[Version, ...]:
     return tuple(v for v in _PTX_VERSIONS if v >= lowest) if lowest else ()
 
 
-def cubin_ptx(image: Target) -> Version | None:
-    """The PTX ISA used on the way to this cubin: it never leaves the build, so newer is better."""
+def cubin_ptx(image: Target, newest: Version = CUBIN_PTX) -> Version | None:
+    """The PTX ISA used on the way to this cubin: it never leaves the build, so newer is better.
+
+    ``newest`` is the newest that ptxas reads.
+    """
     lowest = image.min_ptx
-    return max(lowest, CUBIN_PTX) if lowest else None
+    return max(lowest, min(newest, CUBIN_PTX)) if lowest else None
 
 
 _PTX_VERSIONS: tuple[Version, ...] = (

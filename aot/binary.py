@@ -20,7 +20,7 @@ from pathlib import Path
 from aot import arch, fatbin, fileset, mlir, process, ptxas
 from aot import cubin as elf
 from aot.arch import Target, Version
-from aot.errors import CompilerCrash, LoweringError, MismatchError
+from aot.errors import CompilerCrash, LoweringError, MismatchError, ToolMissing
 from aot.model import FatBinary, Image, Usage
 from aot.toolchain import Toolchain
 
@@ -53,6 +53,11 @@ def cubin(module: mlir.Module, target: Target, requested: str, tools: Toolchain)
             if not shim.words():
                 raise
             raise ptxas.failure(shim.words(), shim.ptx(), subject, target.name, tools) from error
+        if not shim.words():
+            raise ToolMissing(
+                f"{subject}: MLIR did not run ptxas through {shim.folder}, and may have taken another one",
+                hint="programs must be allowed to run in the folder for temporary files: set TMPDIR to one like that",
+            )
         report, text = ptxas.report(shim.words()), shim.ptx()
     usage = _usage(data, report, f"{subject}: {target.name}")
     version = _VERSION.search(text.encode())

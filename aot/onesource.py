@@ -143,7 +143,7 @@ def _image(
     if target.kind == PTX:
         built = binary.ptx(lowered, target, requested.name, tools)
     else:
-        version = arch.cubin_ptx(target)
+        version = arch.cubin_ptx(target, tools.ptx)
         assert version is not None, f"{target.name} was checked against the toolchain"
         built = binary.cubin(lowered(version), target, requested.name, tools)
     dump.keep(f"{target.name}.ptx", built.ptx.encode())

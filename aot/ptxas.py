@@ -29,6 +29,7 @@ WARPS_PER_GRAIN = 4
 
 _SHIM = """#!/bin/sh
 # Runs ptxas and keeps what it says, and what it was given.
+PATH=/usr/bin:/bin
 for word in "$@"; do case "$word" in *.ptx) cp "$word" {folder}/input.ptx ;; esac; done
 {ptxas} -v "$@" >{folder}/words 2>&1
 code=$?

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from aot import arch, archlist, binary, cubin, fatbin, mlir, process, ptxas, toolchain
 from aot.arch import PTX, Target, target
 from aot.binary import BuiltImage
-from aot.errors import AotError, ArchUnfit, LoweringError, MismatchError, ToolMissing, UsageError
+from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, MismatchError, ToolMissing, UsageError
 from aot.fatbin import Given, Part
 from aot.lower import device
 from aot.lower.device import DeviceJob
@@ -198,6 +199,71 @@ def test_ptxas_readable_inspection(merged: FatBinary, tools: Toolchain, tmp_path
     assert "two.sm_75.ptx" in listed
 
 
+TENSOR_COPY = """
+gpu.module @k {
+  llvm.func @f(%bar: !llvm.ptr<3>, %map: !llvm.ptr, %to: !llvm.ptr<7>, %i: i32) attributes {nvvm.kernel} {
+    nvvm.cp.async.bulk.tensor.shared.cluster.global %to, %map, %bar, box[%i] : !llvm.ptr<7>, !llvm.ptr
+    llvm.return
+  }
+}
+"""
+
+
+def test_ptx_gets_the_lowest_version_that_llvm_can_write_the_code_in(tools: Toolchain) -> None:
+    assert target("compute_90").min_ptx == (7, 8)
+    (found,) = build(TENSOR_COPY, "compute_90", tools)
+    assert found.image.ptx_version == "8.0"
+    assert "\n.version 8.0\n.target sm_90\n" in found.ptx
+
+
+DIRECTIVES = {
+    "maxntid": ("known_block_size = array<i32: 32, 4, 2>", ".maxntid 32, 4, 2", 256),
+    "reqntid": ("nvvm.reqntid = array<i32: 64, 2>", ".reqntid 64, 2", 128),
+    "minctasm": ("nvvm.minctasm = 2 : i32", ".minnctapersm 2", 1024),
+    "maxnreg": ("nvvm.maxnreg = 40 : i32", ".maxnreg 40", 1024),
+    "cluster": ("nvvm.cluster_dim = array<i32: 2, 1, 1>", ".reqnctapercluster 2, 1, 1", 1024),
+}
+
+
+@pytest.mark.parametrize(("attribute", "directive", "threads"), DIRECTIVES.values(), ids=DIRECTIVES)
+def test_launch_bounds_pass_through(attribute: str, directive: str, threads: int, tools: Toolchain) -> None:
+    (found,) = build(EMPTY.replace("kernel {", f"kernel attributes {{{attribute}}} {{"), "90", tools)
+    assert directive in found.ptx
+    assert found.usage[0][1].max_threads == threads
+
+
+def test_functions_that_kernels_call_are_no_kernels(tools: Toolchain) -> None:
+    source = (
+        "gpu.module @k { func.func @helper(%a: memref<?xf32>) { return }\n"
+        "gpu.func @f(%a: memref<?xf32>) kernel { func.call @helper(%a) : (memref<?xf32>) -> ()\ngpu.return } }"
+    )
+    (found,) = build(source, "90", tools)
+    assert [name for name, _ in found.usage] == ["f"]
+    assert "helper" not in found.ptx
+
+
+def test_a_kernel_that_llvm_dies_on_is_a_crash_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dying_worker.py").write_text(
+        "from aot import mlir, process\n"
+        f"source = b'{EMPTY}'\n"
+        "with mlir.context(process.stage_marker()) as ctx:\n"
+        f"    module = mlir.parse(source, '{PATH}', ctx)\n"
+        "    mlir.run_passes(module, ['gpu.module(convert-gpu-to-nvvm)'], 'lowering')\n"
+        "    mlir.run_passes(module, ['nvvm-attach-target{chip=sm_100 features=+ptx60}'], 'lowering')\n"
+        "    mlir.run_passes(module, ['gpu-module-to-binary{format=isa}'], 'translating')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(binary.__file__).parents[1])]))
+    with pytest.raises(CompilerCrash, match=PATH) as caught:
+        process.run_worker("dying_worker", [], subject=PATH)
+    assert "in: translating: gpu-module-to-binary" in caught.value.message
+    assert "LLVM ERROR: PTX version 6.0 does not support target 'sm_100'" in caught.value.message
+
+
+def test_a_cuda_12_toolkit_gets_ptx_that_it_reads(tools: Toolchain) -> None:
+    assert arch.cubin_ptx(target("sm_90"), toolchain.ptx_of_cuda((12, 4))) == (8, 4)
+    assert arch.cubin_ptx(target("sm_90"), tools.ptx) == arch.CUBIN_PTX
+
+
 # ------------------------------------------------------------------------- math functions
 
 UNARY = (
@@ -275,6 +341,14 @@ def test_failures_of_ptxas(source: str, archs: str, kind: type[AotError], words:
     assert type(caught.value) is kind
     assert caught.value.message.startswith(f"{PATH}: ")
     assert "/tmp" not in caught.value.text()
+
+
+def test_another_ptxas_is_never_taken(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_ROOT", str(tools.toolkit))
+    monkeypatch.setattr(ptxas, "make_shim", lambda folder, tools: ptxas.Shim(folder))
+    with pytest.raises(ToolMissing, match="may have taken another one") as caught:
+        build(EMPTY, "80", tools)
+    assert "TMPDIR" in caught.value.hint
 
 
 def test_a_report_that_does_not_fit_the_cubin(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:

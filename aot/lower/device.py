@@ -116,6 +116,7 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
     mlir.run_passes(module, [conversion], what)
     needs.check(module, job.target)
     _run(module, AFTER_TARGET, what)
+    _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, job.target)
     dump(f"device-{job.target.name}", module)
@@ -175,7 +176,16 @@ def _number_image(module: mlir.Module, image: int) -> None:
 
 def _has_debug_info(module: mlir.Module) -> bool:
     """Whether a location carries debug information of the LLVM dialect."""
-    return "#llvm.di_" in str(module.operation.get_asm(enable_debug_info=True))
+    text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=4)
+    return "#llvm.di_" in str(text)
+
+
+def _hide_device_functions(module: mlir.Module) -> None:
+    """Only kernels are called from outside; what is internal is inlined and left out where it is not needed."""
+    for op in mlir.walk(module):
+        is_kernel = "nvvm.kernel" in op.attributes or "gpu.kernel" in op.attributes
+        if op.name == "llvm.func" and op.regions[0].blocks and not is_kernel:
+            op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>", module.context)
 
 
 def _name_assertion_files(module: mlir.Module) -> None:
