@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aot import lower as lowering
 from aot import mlir
-from aot.lower import level
+from aot.lower import level, prepare
 from aot.model import Function, Kernel
 
 PATH = "kernels/test.mlir"
@@ -73,7 +73,7 @@ def lower(text: str | bytes, names: Mapping[str, Sequence[str]] | None = None) -
 def levels(text: str) -> dict[str, str]:
     """Level of each public function."""
     with mlir.context() as ctx:
-        return level.classify(level.prepare(mlir.parse(text.encode(), PATH, ctx)))
+        return level.classify(prepare.run(mlir.parse(text.encode(), PATH, ctx)))
 
 
 def function(signature: str, body: str, results: str = "") -> str:

@@ -268,6 +268,25 @@ REFUSED = {
         "a kernel gets memory that is the host's on one path",
         "memref.store",
     ),
+    "token-in-a-kernel": (
+        function(ARRAY, "%t = gpu.wait async\n" + launch("gpu.wait [%t]\n" + STORE)),
+        "a kernel cannot get a value of type '!gpu.async.token'",
+        "gpu.wait [%t]",
+    ),
+    "unranked-in-a-kernel": (
+        function(
+            ARRAY,
+            "%u = memref.cast %x : memref<4xf32> to memref<*xf32>\n"
+            + launch("%r = memref.cast %u : memref<*xf32> to memref<4xf32>\nmemref.store %f1, %r[%tx] : memref<4xf32>"),
+        ),
+        "a kernel cannot get a value of type 'memref<*xf32>'",
+        "%r = memref.cast",
+    ),
+    "memory-space": (
+        function("f()", "%m = gpu.alloc () : memref<4xf32, 1>"),
+        "leave the memory space out",
+        "%m = gpu.alloc",
+    ),
     "either-memory": (
         function(
             "f(%x: memref<4xf32>, %b: i1)",
@@ -374,6 +393,31 @@ def test_a_called_public_function_keeps_a_private_copy() -> None:
     assert [each.name for each in done.functions] == ["f", "g"]
     assert "f_inner1" in done.body("g")
     assert done.function("f").results[0].argument == 0
+
+
+def test_functions_that_only_kernels_call_stay_device_code() -> None:
+    source = (
+        "func.func private @put(%x: memref<4xf32>, %i: index, %b: i1) {\n%f1 = arith.constant 1.0 : f32\n"
+        "cf.cond_br %b, ^a, ^d\n^a:\nmemref.store %f1, %x[%i] : memref<4xf32>\ncf.br ^d\n^d:\nreturn }\n"
+    ) + function(
+        "f(%x: memref<4xf32>, %b: i1)",
+        launch("scf.for %i = %c0 to %c4 step %c1 {\nfunc.call @put(%x, %i, %b) : (memref<4xf32>, index, i1) -> ()\n}")
+        + "memref.store %f1, %x[%c0] : memref<4xf32>",
+    )
+    done = lower(source)
+    assert "func.func @aot_test__put" not in done.host
+    assert "func.func private @f__put" in done.host
+    assert "aot.device" not in done.host
+    assert len(done.kernels) == 2
+
+
+def test_modules_inside_the_source_are_taken_out() -> None:
+    inner = "module attributes {gpu.container_module} {\ngpu.module @m { gpu.func @k() kernel { gpu.return } }\n"
+    inner += function("f()", "gpu.launch_func @m::@k blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)") + "}\n"
+    done = lower(inner + function("g()", "gpu.wait"))
+    assert [each.name for each in done.functions] == ["f", "g"]
+    with pytest.raises(LoweringError, match="define the same symbol"):
+        lower(inner + function("f()", "gpu.wait"))
 
 
 def test_both_levels_in_one_source() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot import mlir
-from aot.lower import device, entries, hostcode, kernels, launch, level, outline, syncrule, tensor
+from aot.lower import device, entries, hostcode, kernels, launch, level, outline, prepare, syncrule, tensor
 from aot.lower.outline import ReadyObject
 from aot.model import MESSAGES, Function, Kernel
 
@@ -62,7 +62,7 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     if request.passes:
         mlir.run_passes(module, request.passes, "running the source's own passes")
         dump("own-passes", module)
-    module = level.prepare(module)
+    module = prepare.run(module)
     own_chips = level.targets(module)
     parts = level.split(module)
     modules: list[mlir.Module] = []

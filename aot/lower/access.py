@@ -104,6 +104,8 @@ def _once(faults: list[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 def _fault(op: mlir.Operation, spaces: Spaces) -> str:
     kinds = {spaces.of(value) for value in _arrays(op)}
+    if op.name == "gpu.alloc" and _is_device_space(op.results[0]):
+        return f"'gpu.alloc' of '{op.results[0].type}': leave the memory space out, it is global memory anyway"
     if op.name in _FREES:
         wrong, right = _FREES[op.name]
         return f"'{op.name}' of {wrong} memory: use {right}" if wrong in kinds else ""
@@ -150,11 +152,19 @@ _HOST_IN_KERNEL = (
 
 
 def _kernel_fault(op: mlir.Operation, spaces: Spaces) -> str:
-    """Host memory used inside a gpu.launch region."""
+    """A value from outside a gpu.launch region that cannot be used inside."""
+    for value in op.operands:
+        if _is_outer(value, op) and (isinstance(value.type, ir.UnrankedMemRefType) or _is_host_only(value.type)):
+            return f"a kernel cannot get a value of type '{value.type}'"
     if op.name in ("memref.dim", "memref.rank"):
         return ""
     outer = (value for value in _arrays(op) if _is_outer(value, op))
     return next((fault for value in outer if (fault := _passing_fault(value, spaces))), "")
+
+
+def _is_host_only(kind: ir.Type) -> bool:
+    """Tokens and functions mean something to the host only."""
+    return isinstance(kind, ir.FunctionType) or str(kind).startswith(("!async.", "!gpu.async."))
 
 
 def _is_outer(value: mlir.Value, user: mlir.Operation) -> bool:

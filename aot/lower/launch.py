@@ -54,6 +54,7 @@ def lower(
 ) -> LaunchLowered:
     """Lower a module; it is changed. ``first_message`` is the index that the first assertion's text will have."""
     level.strip_targets(module)
+    level.mark_device_functions(module)
     written = kernels.read(module, names)
     functions = signature.read(module, names, LAUNCH)
     _refuse_tensors(module)

@@ -69,7 +69,9 @@ def to_device(module: mlir.Module) -> LeftoverReport:
 def _functions(module: mlir.Module) -> Iterator[mlir.Operation]:
     for each in module.body.operations:
         op = each.operation
-        if op.name == "func.func" and not mlir.symbol_name(op).startswith(HELPER) and list(op.regions[0].blocks):
+        if op.name != "func.func" or views.DEVICE_MARK in op.attributes:
+            continue
+        if not mlir.symbol_name(op).startswith(HELPER) and list(op.regions[0].blocks):
             yield op
 
 

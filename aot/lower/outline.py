@@ -19,7 +19,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, level, symbols
+from aot.lower import asyncform, level, symbols, views
 from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 
 FUNCTION = "aot.function"
@@ -94,13 +94,9 @@ def join(modules: Sequence[mlir.Module], source: str) -> Joined:
     return Joined(host, device, tuple(kernels), ready)
 
 
-def _top(module: mlir.Module) -> list[mlir.Operation]:
-    return [op.operation for op in module.operation.regions[0].blocks[0].operations]
-
-
 def _outline(module: mlir.Module) -> None:
     """Turn gpu.launch regions into kernels, named by their function and numbered."""
-    before = {mlir.symbol_name(op) for op in _top(module) if op.name in level.DEVICE_CONTAINERS}
+    before = {mlir.symbol_name(op) for op in level.top(module) if op.name in level.DEVICE_CONTAINERS}
     schedules = [_schedule(op) for op in _named(module, "gpu.launch")]
     if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
         mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
@@ -108,6 +104,9 @@ def _outline(module: mlir.Module) -> None:
     mlir.run_passes(module, passes, "outlining kernels")
     # Functions that only kernels call have been copied into the gpu.modules; the host could not run them.
     level.drop_unused(module)
+    for op in mlir.walk(module):
+        if views.DEVICE_MARK in op.attributes:
+            del op.attributes[views.DEVICE_MARK]
     asyncform.normalise(module)
     outlined = [
         op for op in _named(module, "gpu.launch_func") if symbols.path(op.attributes["kernel"])[0] not in before
@@ -125,7 +124,7 @@ def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
 
 def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], schedules: list[ir.Attribute | None]) -> None:
     """Outlining names every kernel of a function alike, in gpu.modules of their own: number them."""
-    containers = {mlir.symbol_name(op): op for op in _top(module) if op.name == "gpu.module"}
+    containers = {mlir.symbol_name(op): op for op in level.top(module) if op.name == "gpu.module"}
     numbers: dict[str, int] = {}
     names: dict[symbols.Path, symbols.Path] = {}
     for op, schedule in zip(outlined, schedules, strict=True):
@@ -133,7 +132,7 @@ def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], schedules
         function = _function_around(op)
         number = numbers[function] = numbers.get(function, -1) + 1
         kernel = f"{function}_kernel" + (f"_{number}" if number else "")
-        inner = next(each for each in _top(containers[container]) if mlir.symbol_name(each) == old)
+        inner = next(each for each in level.top(containers[container]) if mlir.symbol_name(each) == old)
         symbols.rename(inner, kernel)
         names[container, old] = (container, kernel)
         containers[container].attributes[FUNCTION] = ir.StringAttr.get(function)
@@ -148,7 +147,7 @@ def _function_around(op: mlir.Operation) -> str:
 
 def _ready(module: mlir.Module) -> list[ReadyObject]:
     found = []
-    for op in _top(module):
+    for op in level.top(module):
         if op.name != "gpu.binary":
             continue
         for attribute in ir.ArrayAttr(op.attributes["objects"]):
@@ -174,30 +173,30 @@ def _kind(op: mlir.Operation, each: gpu.ObjectAttr) -> str:
 def _prefix_host_symbols(module: mlir.Module, source: str, taken: set[str]) -> None:
     """Prefix what the module defines; what it only declares keeps its name."""
     names: dict[symbols.Path, symbols.Path] = {}
-    for op in _top(module):
+    for op in level.top(module):
         if (op.name in _LINKED and level.has_body(op)) or op.name in _GLOBALS:
             old = mlir.symbol_name(op)
             new = symbols.unused(f"aot_{source}__{old}", taken)
             taken.add(new)
             symbols.rename(op, new)
             names[(old,)] = (new,)
-    for op in _top(module):
+    for op in level.top(module):
         if op.name not in level.DEVICE_CONTAINERS:
             symbols.rename_references(op, names)
 
 
 def _move_all(other: mlir.Module, host: mlir.Module) -> None:
     """Only declarations and gpu.modules can clash: what host code defines has names of its own by now."""
-    present = {mlir.symbol_name(op) for op in _top(host)}
+    present = {mlir.symbol_name(op) for op in level.top(host)}
     body = host.operation.regions[0].blocks[0]
-    for op in _top(other):
+    for op in level.top(other):
         name = mlir.symbol_name(op)
         if op.name == "gpu.module" and name in present:
             new = symbols.unused(name, present)
-            paths = [(name, mlir.symbol_name(each)) for each in _top(op)]
+            paths = [(name, mlir.symbol_name(each)) for each in level.top(op)]
             symbols.rename_references(other.operation, {path: (new, path[1]) for path in paths})
             symbols.rename(op, new)
-    for op in _top(other):
+    for op in level.top(other):
         if mlir.symbol_name(op) not in present:
             body.append(op)
     if "gpu.container_module" in other.operation.attributes:
@@ -206,17 +205,17 @@ def _move_all(other: mlir.Module, host: mlir.Module) -> None:
 
 def _join_device(host: mlir.Module, source: str, kernels: list[KernelSymbol]) -> mlir.Operation | None:
     """Move the content of all gpu.modules into one named by the source."""
-    containers = [op for op in _top(host) if op.name == "gpu.module"]
+    containers = [op for op in level.top(host) if op.name == "gpu.module"]
     if not containers:
         return None
     taken: set[str] = set()
     names: dict[symbols.Path, symbols.Path] = {}
-    target = symbols.unused(source, {mlir.symbol_name(op) for op in _top(host) if op.name != "gpu.module"})
+    target = symbols.unused(source, {mlir.symbol_name(op) for op in level.top(host) if op.name != "gpu.module"})
     for container in containers:
         module = mlir.symbol_name(container)
         label = ir.StringAttr(container.attributes[FUNCTION]).value if FUNCTION in container.attributes else module
         inner: dict[symbols.Path, symbols.Path] = {}
-        for op in _top(container):
+        for op in level.top(container):
             name = mlir.symbol_name(op)
             if not name or (op.name in _LINKED and not level.has_body(op)):
                 continue
@@ -229,7 +228,7 @@ def _join_device(host: mlir.Module, source: str, kernels: list[KernelSymbol]) ->
                 kernels.append(KernelSymbol(label, name, symbol))
                 _mark_for_llvm(op)
         symbols.rename_references(container, inner)
-    for op in _top(host):
+    for op in level.top(host):
         if op.name != "gpu.module":
             symbols.rename_references(op, names)
     return _one_module(host, containers, target)
@@ -247,7 +246,7 @@ def _one_module(host: mlir.Module, containers: list[mlir.Operation], name: str) 
         block = joined.regions[0].blocks.append()
     declared: set[str] = set()
     for container in containers:
-        for op in _top(container):
+        for op in level.top(container):
             if op.name in _LINKED and not level.has_body(op):
                 if mlir.symbol_name(op) in declared:
                     continue

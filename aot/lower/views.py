@@ -28,6 +28,8 @@ VIEWS = frozenset(
 )
 """Operations whose first result is the memory of their first operand."""
 
+DEVICE_MARK = "aot.device"
+"""Attribute of a function that only kernels call."""
 HOST_MARK = "aot.host"
 """Attribute of an operation whose result is memory of the host."""
 

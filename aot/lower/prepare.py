@@ -1,0 +1,130 @@
+"""A source as parsed becomes one flat list of functions and gpu.modules, with calls inlined.
+
+In: a parsed module. Out: the same module: transform scripts run, modules inside it taken out, kernels written
+outside of gpu.modules wrapped in one, calls inlined where that is possible.
+
+>>> parts = level.split(run(module))                                    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+from mlir import ir
+
+from aot import mlir
+from aot.errors import LoweringError, SourceError
+from aot.lower import frontend, level
+
+CONTAINER = "gpu.container_module"
+"""Attribute of a module in which kernels are launched."""
+
+WRAPPER = "kernels"
+"""Name of the gpu.module put around kernels that stand in no gpu.module."""
+
+
+def run(module: mlir.Module) -> mlir.Module:
+    """Run the source's transform scripts, wrap bare kernels, inline, and check that there is something to build.
+
+    No canonicalization: it would change hand-written kernels (constant predicates folded into inline assembly,
+    loops unrolled around asynchronous copies).
+    """
+    frontend.run_scripts(module)
+    _unnest(module)
+    _wrap_bare_kernels(module)
+    mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
+    _refuse_recursion(module)
+    _separate_called_functions(module)
+    if not level.public_functions(module) and not _has_kernels(module):
+        raise SourceError(
+            f"{module.context.aot_path}: no kernels: no public function with a body, and no kernel in a gpu.module",
+            hint="functions marked 'private' are not part of a package; remove the word to export one",
+        )
+    return module
+
+
+def _has_kernels(module: mlir.Module) -> bool:
+    """Ready binaries have kernels too, but without a host function nobody knows which."""
+    return any(level.is_kernel(op) for container in level.device_containers(module) for op in mlir.walk(container))
+
+
+def _unnest(module: mlir.Module) -> None:
+    """Take operations out of modules inside the module: a source is one list of symbols."""
+    for op in level.top(module):
+        if op.name != "builtin.module":
+            continue
+        names = {mlir.symbol_name(each) for each in level.top(module)} - {""}
+        for inner in level.top(op):
+            if mlir.symbol_name(inner) in names:
+                raise LoweringError(
+                    "two modules inside the source define the same symbol",
+                    diagnostics=(mlir.diagnostic_at(inner, f"'@{mlir.symbol_name(inner)}' is defined twice"),),
+                )
+            inner.move_before(op)
+        if CONTAINER in op.attributes:
+            module.operation.attributes[CONTAINER] = ir.UnitAttr.get()
+        op.erase()
+
+
+def _wrap_bare_kernels(module: mlir.Module) -> None:
+    """Put kernels written as ``llvm.func`` at the top of a module, with all that they use, in a gpu.module."""
+    bare = [op for op in level.top(module) if op.name == "llvm.func" and level.is_kernel(op)]
+    if not bare:
+        return
+    hosts = level.host_functions(module)
+    if hosts:
+        raise LoweringError(
+            "kernels outside a gpu.module, in a source that has host functions too",
+            hint="put the kernels in a gpu.module; host functions launch them with gpu.launch_func",
+            diagnostics=(mlir.diagnostic_at(bare[0], f"kernel '@{mlir.symbol_name(bare[0])}' stands here"),),
+        )
+    inside = [op for op in level.top(module) if op.name not in level.DEVICE_CONTAINERS]
+    body = module.operation.regions[0].blocks[0]
+    with ir.InsertionPoint.at_block_begin(body), bare[0].location:
+        wrapper = ir.Operation.create("gpu.module", attributes={"sym_name": ir.StringAttr.get(WRAPPER)}, regions=1)
+        block = wrapper.regions[0].blocks.append()
+    for op in inside:
+        block.append(op)
+    module.operation.attributes[CONTAINER] = ir.UnitAttr.get()
+
+
+def _separate_called_functions(module: mlir.Module) -> None:
+    """Give calls that inlining left a private copy of a public function: the exported one changes its signature."""
+    called = {name for function in level.host_functions(module) for name in level.callees(function)}
+    taken = {mlir.symbol_name(op) for op in level.top(module)}
+    for function in level.public_functions(module):
+        name = mlir.symbol_name(function)
+        if name not in called:
+            continue
+        inner = next(each for n in count(1) if (each := f"{name}_inner{n}") not in taken)
+        taken.add(inner)
+        copy = function.clone().operation
+        copy.attributes["sym_name"] = ir.StringAttr.get(inner)
+        copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        module.operation.regions[0].blocks[0].append(copy)
+        for op in mlir.walk(module):
+            if op.name in level.CALLS and ir.FlatSymbolRefAttr(op.attributes[level.CALLS[op.name]]).value == name:
+                op.attributes[level.CALLS[op.name]] = ir.FlatSymbolRefAttr.get(inner)
+
+
+def _refuse_recursion(module: mlir.Module) -> None:
+    calls = {mlir.symbol_name(op): level.callees(op) for op in level.host_functions(module)}
+    for function in level.host_functions(module):
+        name = mlir.symbol_name(function)
+        if name in _closure(calls, calls[name]):
+            raise LoweringError(
+                f"{module.context.aot_path}: recursion cannot be compiled",
+                diagnostics=(mlir.diagnostic_at(function, f"function '@{name}' calls itself"),),
+            )
+
+
+def _closure(calls: dict[str, set[str]], start: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    todo = set(start)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo |= calls.get(name, set())
+    return found
