@@ -92,8 +92,12 @@ class Result:
 class Core:
     """A process with the runtime core on the fake libcuda."""
 
-    def __init__(self, core: Path, fake_folder: Path, settings: Mapping[str, int] | None = None) -> None:
-        worker = [sys.executable, "-u", str(FAKE / "worker.py"), str(core), str(fake_folder / "libcuda.so.1")]
+    def __init__(
+        self, core: Path, fake_folder: Path, settings: Mapping[str, int] | None = None, *, steered: bool = True
+    ) -> None:
+        """Starts it; ``steered=False`` leaves the fake to the core alone: it may not even be a library."""
+        worker = [sys.executable, "-u", str(FAKE / "worker.py"), str(core)]
+        worker += [str(fake_folder / "libcuda.so.1")] if steered else []
         self._process = subprocess.Popen(
             worker,
             stdin=subprocess.PIPE,

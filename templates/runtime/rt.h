@@ -1,4 +1,4 @@
-/* What the files of the runtime core share with each other (nobody else includes this; the contract is aot.h).
+/* What the files of the runtime core share with each other, and with py_driver.c (the contract with everybody else is aot.h).
  *
  * Two kinds of functions, told apart by how they fail:
  *   int f(aot_frame *, ...)    records the first error in the frame (aot_record) and returns its code
@@ -22,7 +22,6 @@ int aot_explain(char *message, size_t size, int code, const char *operation);
 int aot_set_error(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* for aot_last_error */
 int aot_set_driver_error(int code, const char *operation);
 char *aot_error_buffer(void);                                  /* AOT_MESSAGE_BYTES, this thread's */
-int aot_primary_context(int device, CUcontext *context);
 int aot_default_device_set(int device);                        /* checks the index */
 
 /* rt_module.c */

@@ -46,57 +46,83 @@ static int current_id(uint64_t *id) {
   return code;
 }
 
-int aot_primary_context(int device, CUcontext *context) {
-  if (device < 0 || device >= MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
-  *context = __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE);
-  if (*context) return 0;
-  pthread_mutex_lock(&retaining);
-  int code = 0;
-  if (!primary[device]) {
-    CUdevice handle = 0;
-    CUcontext made = NULL;
-    const char *operation = "cuDeviceGet";
-    code = aot_cu.cuDeviceGet(&handle, device);
-    if (!code) { operation = "cuDevicePrimaryCtxRetain"; code = aot_cu.cuDevicePrimaryCtxRetain(&made, handle); }
-    if (!code) __atomic_store_n(&primary[device], made, __ATOMIC_RELEASE);
-    if (code == CUDA_ERROR_INVALID_DEVICE) aot_set_error(code, "there is no CUDA device %d", device);
-    else if (code) aot_set_driver_error(code, operation);
-  }
-  pthread_mutex_unlock(&retaining);
-  *context = primary[device];
-  return code;
-}
-
-static int switch_to_primary(int device, CUcontext current, void **restore) {
-  CUcontext context = NULL;
-  int code = aot_primary_context(device, &context);
-  if (code) return code;
-  code = aot_cu.cuCtxSetCurrent(context);
-  if (code) return aot_set_driver_error(code, "cuCtxSetCurrent");
-  *restore = current;
+static int retain(int device) {
+  CUdevice handle = 0;
+  CUcontext made = NULL;
+  int code = aot_cu.cuDeviceGet(&handle, device);
+  if (code == CUDA_ERROR_INVALID_DEVICE) return aot_set_error(code, "there is no CUDA device %d", device);
+  if (code) return aot_set_driver_error(code, "cuDeviceGet");
+  code = aot_cu.cuDevicePrimaryCtxRetain(&made, handle);
+  if (code) return aot_set_driver_error(code, "cuDevicePrimaryCtxRetain");
+  __atomic_store_n(&primary[device], made, __ATOMIC_RELEASE);
   return 0;
 }
 
-static int enter_unfamiliar(int device, void **context, uint64_t *id, void **restore) {
-  CUcontext current = NULL;
+/* `again`: the one retained before was destroyed under us (cuDevicePrimaryCtxReset). */
+static int primary_context(int device, int again, CUcontext *context) {
+  if (device < 0 || device >= MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
+  int code = 0;
+  *context = __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE);
+  if (*context && !again) return 0;
+  pthread_mutex_lock(&retaining);
+  if (!primary[device] || again) code = retain(device);
+  *context = primary[device];
+  pthread_mutex_unlock(&retaining);
+  return code;
+}
+
+static int is_gone(int code) { return code == CUDA_ERROR_CONTEXT_IS_DESTROYED || code == CUDA_ERROR_INVALID_CONTEXT; }
+
+static int id_error(int code) { return code ? aot_set_driver_error(code, aot_cu.cuCtxGetId ? "cuCtxGetId" : "cuCtxGetCurrent") : 0; }
+
+/* The current context if it is one of the device's and alive; else NULL. `before` is what was current at all. */
+static int current_of(int device, CUcontext *context, uint64_t *id, CUcontext *before) {
   CUdevice of = -1;
-  int code = aot_cu.cuCtxGetCurrent(&current);
+  *context = *before = NULL;
+  int code = aot_cu.cuCtxGetCurrent(before);
   if (code) return aot_set_driver_error(code, "cuCtxGetCurrent");
-  if (current && (code = aot_cu.cuCtxGetDevice(&of))) return aot_set_driver_error(code, "cuCtxGetDevice");
-  if (of != device) {
-    code = switch_to_primary(device, current, restore);
-    if (!code) { code = aot_cu.cuCtxGetCurrent(&current); if (code) aot_set_driver_error(code, "cuCtxGetCurrent"); }
+  if (!*before) return 0;
+  code = current_id(id);
+  if (is_gone(code)) {
+    *before = NULL;                                            /* nothing to come back to */
+    return 0;
   }
-  if (!code && (code = current_id(id))) aot_set_driver_error(code, aot_cu.cuCtxGetId ? "cuCtxGetId" : "cuCtxGetCurrent");
-  if (code) {
-    aot_context_leave(*restore);
-    *restore = NULL;
-    return code;
+  if (code) return id_error(code);
+  code = aot_cu.cuCtxGetDevice(&of);
+  if (code) return aot_set_driver_error(code, "cuCtxGetDevice");
+  if (of == device) *context = *before;
+  return 0;
+}
+
+static int use_primary(int device, CUcontext *context, uint64_t *id) {
+  int code = 0;
+  for (int again = 0; again < 2; again++) {
+    code = primary_context(device, again, context);
+    if (code) return code;
+    code = aot_cu.cuCtxSetCurrent(*context);
+    if (code && !is_gone(code)) return aot_set_driver_error(code, "cuCtxSetCurrent");
+    if (!code) code = current_id(id);
+    if (!is_gone(code)) break;
+  }
+  return id_error(code);
+}
+
+static int enter_unfamiliar(int device, void **context, uint64_t *id, void **restore) {
+  CUcontext found, before;
+  int code = current_of(device, &found, id, &before);
+  if (code) return code;
+  if (!found) {
+    code = use_primary(device, &found, id);
+    if (code) {
+      aot_context_leave(before);
+      return code;
+    }
+    *restore = before;
   }
   last.id = *id;
-  last.context = current;
+  last.context = found;
   last.device = device;
-  *context = current;
+  *context = found;
   return 0;
 }
 

@@ -1,70 +1,53 @@
-/* Memory: a stream-ordered pool of our own per context, and the list of what the running call owns.
+/* Memory: a stream-ordered pool of our own per device, and the list of what the running call owns.
  *
  * The driver's default pool gives its memory back at every synchronisation; ours keeps it (aot_pool_trim gives it back), so a
- * buffer of a later call costs about a microsecond. Devices without pools get cuMemAlloc, whose free waits for the stream.
+ * buffer of a later call costs about a microsecond. A pool belongs to the device: it serves all its contexts, and outlives them
+ * and a reset (tried with driver 580). Devices without pools get cuMemAlloc, whose free waits for the stream.
  * Whatever the compiled code does, a call cannot leak: what it still owns at its end is swept. */
 #include "rt.h"
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct pool {
-  struct pool *next;
-  uint64_t context_id;                                         /* a pool dies with its context, so it is not one per device */
-  int device;
-  CUmemoryPool handle;                                         /* NULL: this device has no pools */
-} pool;
+enum { MAX_DEVICES = 64 };
+enum { UNKNOWN, POOL, NO_POOL };
 
-static pool *pools;                                            /* published with release; entries stay */
+static struct { int kind; CUmemoryPool handle; } pools[MAX_DEVICES];   /* kind is published with release, after the handle */
 static int poolless;                                           /* 1: some device here has no pools */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-static pool *find(uint64_t context_id) {
-  pool *entry = __atomic_load_n(&pools, __ATOMIC_ACQUIRE);
-  while (entry && entry->context_id != context_id) entry = entry->next;
-  return entry;
-}
+static int kind_of(int device) { return __atomic_load_n(&pools[device].kind, __ATOMIC_ACQUIRE); }
 
-static int make_handle(int device, CUmemoryPool *handle) {
+static int make_pool(int device) {
   CUmemPoolProps props = { .allocType = CU_POOL_ALLOCATION_PINNED, .locationType = CU_POOL_LOCATION_DEVICE, .locationId = device };
   uint64_t keep = UINT64_MAX;
   int has = 0, code = aot_cu.cuDeviceGetAttribute(&has, CU_DEVICE_MEMORY_POOLS, device);
   if (code) return aot_set_driver_error(code, "cuDeviceGetAttribute");
-  if (!has || !aot_cu.cuMemPoolCreate || !aot_cu.cuMemPoolSetAttribute || !aot_cu.cuMemAllocFromPoolAsync || !aot_cu.cuMemFreeAsync)
+  if (!has || !aot_cu.cuMemPoolCreate || !aot_cu.cuMemPoolSetAttribute || !aot_cu.cuMemAllocFromPoolAsync || !aot_cu.cuMemFreeAsync) {
+    __atomic_store_n(&poolless, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&pools[device].kind, NO_POOL, __ATOMIC_RELEASE);
     return 0;
-  code = aot_cu.cuMemPoolCreate(handle, &props);
-  if (code) return aot_set_driver_error(code, "cuMemPoolCreate");
-  code = aot_cu.cuMemPoolSetAttribute(*handle, CU_POOL_RELEASE_THRESHOLD, &keep);
-  return code ? aot_set_driver_error(code, "cuMemPoolSetAttribute") : 0;
-}
-
-static int make(int device, uint64_t context_id, pool **out) {
-  pool *entry = calloc(1, sizeof *entry);
-  if (!entry) return aot_set_error(AOT_E_NO_MEMORY, "no memory for a memory pool's entry");
-  *entry = (pool){ pools, context_id, device, NULL };
-  int code = make_handle(device, &entry->handle);
-  if (code) {
-    free(entry);
-    return code;
   }
-  if (!entry->handle) __atomic_store_n(&poolless, 1, __ATOMIC_RELEASE);
-  __atomic_store_n(&pools, entry, __ATOMIC_RELEASE);
-  *out = entry;
+  if (!pools[device].handle && (code = aot_cu.cuMemPoolCreate(&pools[device].handle, &props)))
+    return aot_set_driver_error(code, "cuMemPoolCreate");
+  code = aot_cu.cuMemPoolSetAttribute(pools[device].handle, CU_POOL_RELEASE_THRESHOLD, &keep);
+  if (code) return aot_set_driver_error(code, "cuMemPoolSetAttribute");   /* the next call tries that again */
+  __atomic_store_n(&pools[device].kind, POOL, __ATOMIC_RELEASE);
   return 0;
 }
 
-static int pool_of(int device, uint64_t context_id, pool **out) {
-  *out = find(context_id);
-  if (AOT_LIKELY(*out != NULL)) return 0;
+static int first_use(int device) {
+  if (device < 0 || device >= MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
   int mode = CU_CAPTURE_MODE_RELAXED;
   int code = aot_capture_relax(&mode);
   if (code) return aot_set_driver_error(code, "cuThreadExchangeStreamCaptureMode");
   pthread_mutex_lock(&making);
-  *out = find(context_id);
-  if (!*out) code = make(device, context_id, out);
+  if (kind_of(device) == UNKNOWN) code = make_pool(device);
   pthread_mutex_unlock(&making);
   int back = aot_capture_relax(&mode);
   return code || !back ? code : aot_set_driver_error(back, "cuThreadExchangeStreamCaptureMode");
 }
+
+static int has_been_used(int device) { return device >= 0 && device < MAX_DEVICES && kind_of(device) != UNKNOWN; }
 
 static int explain_alloc(int code, const char *operation, int64_t bytes, int device) {
   size_t free_bytes = 0, total = 0;
@@ -75,15 +58,15 @@ static int explain_alloc(int code, const char *operation, int64_t bytes, int dev
 }
 
 int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes, uint64_t *address) {
+  (void)context_id;
   CUdeviceptr made = 0;
-  pool *from;
   if (bytes < 0) return aot_set_error(AOT_E_SIZE, "negative size: %lld bytes of device memory", (long long)bytes);
   int code = aot_driver_state();
-  if (!code) code = pool_of(device, context_id, &from);
+  if (!code && AOT_UNLIKELY(!has_been_used(device))) code = first_use(device);
   if (code) return code;
   size_t size = bytes ? (size_t)bytes : 1;                     /* addresses of empty arrays differ too */
-  if (from->handle) {
-    code = aot_cu.cuMemAllocFromPoolAsync(&made, size, from->handle, (CUstream)stream);
+  if (kind_of(device) == POOL) {
+    code = aot_cu.cuMemAllocFromPoolAsync(&made, size, pools[device].handle, (CUstream)stream);
     if (code) return explain_alloc(code, "cuMemAllocFromPoolAsync", bytes, device);
   } else {
     code = aot_cu.cuMemAlloc_v2(&made, size);
@@ -93,14 +76,12 @@ int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes,
   return 0;
 }
 
-/* Which way the address was allocated is asked of the driver only where both ways exist in this process. */
+/* Which way the address was allocated is asked of the driver only where some device has no pools. */
 static int was_pooled(uint64_t address) {
   int device = -1;
   if (AOT_LIKELY(!__atomic_load_n(&poolless, __ATOMIC_ACQUIRE))) return 1;
   if (aot_cu.cuPointerGetAttribute(&device, CU_POINTER_DEVICE_ORDINAL, address)) return 0;
-  for (pool *entry = __atomic_load_n(&pools, __ATOMIC_ACQUIRE); entry; entry = entry->next)
-    if (entry->device == device) return entry->handle != NULL;
-  return 0;
+  return has_been_used(device) && kind_of(device) == POOL;
 }
 
 int aot_pool_free(uint64_t address, void *stream) {
@@ -121,9 +102,8 @@ int aot_pool_trim(int device) {
   uint64_t id;
   int code = aot_context_enter(device, &context, &id, &restore);
   if (code) return code;
-  pool *entry = find(id);                                      /* pools of other contexts may be gone with them */
-  if (entry && entry->handle) {
-    code = aot_cu.cuMemPoolTrimTo ? aot_cu.cuMemPoolTrimTo(entry->handle, 0)
+  if (has_been_used(device) && kind_of(device) == POOL) {
+    code = aot_cu.cuMemPoolTrimTo ? aot_cu.cuMemPoolTrimTo(pools[device].handle, 0)
                                   : aot_driver_lacks("cuMemPoolTrimTo", aot_error_buffer(), AOT_MESSAGE_BYTES);
     if (code > 0) aot_set_driver_error(code, "cuMemPoolTrimTo");
   }

@@ -36,19 +36,20 @@ static const unsigned char blob[16] __attribute__((aligned(16))) = "blob";
 static const aot_image images[] = { { "sm_80", "sm_80", "cubin" }, { "sm_90", "sm_90a", "cubin" } };
 static const char *const messages[] = { "sizes differ" };
 static aot_state state, other_state;
-extern const aot_source source, other_source;
+extern aot_source source, other_source;
 static const aot_kernel kernels[] = {
   { .symbol = "m__square", .name = "square", .source = &source, .callable = 1 },
   { .symbol = "m__fixed", .name = "fixed", .source = &source, .required_block = { 128, 1, 1 } },
   { .symbol = "m__hopper_only", .name = "hopper_only", .source = &source },
 };
-const aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .images = images,
+aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .images = images,
                             .nimages = 2, .messages = messages, .state = &state };
-const aot_source other_source = { .name = "other", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 1,
+aot_source other_source = { .name = "other", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 1,
                                   .images = images, .nimages = 2, .state = &other_state };
 static const aot_source *const sources[] = { &source, &other_source };
 const aot_package aot_this_package = { .name = "pack", .version = "1.0", .toolchain = "ptxas 13.5, MLIR 22.1.8", .min_driver_cuda = 13000,
                                        .sources = sources, .nsources = 2 };
+void test_use_image(const void *image) { source.blob = other_source.blob = image; }   /* a real one, for a real driver */
 static void *registered_module;
 __attribute__((constructor)) static void like_static_code(void) { registered_module = mgpuModuleLoad((void *)blob, sizeof blob); }
 
@@ -68,10 +69,9 @@ static int64_t do_result(const int64_t *a) {
   _mlir_ciface_aot_rt_result(&out, a[0], a[1]);
   return words_of(out.aligned);
 }
-/* kernel, grid, block, shared, cluster, stream, wait */
+/* kernel, grid, block, shared, cluster, stream, wait, and two parameters of the kernel */
 static int64_t do_launch(const int64_t *a) {
-  int64_t value = 7;
-  void *params[] = { &value };
+  void *params[] = { (void *)&a[13], (void *)&a[14] };
   aot_rt_launch(&source, (int32_t)a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[8], a[9], a[10], (int32_t)a[7], at(a[11]), params, (int32_t)a[12]);
   return 0;
 }

@@ -43,7 +43,8 @@ CUcontext fake_context_new(int device, int primary) {
   return made;
 }
 
-void fake_context_destroy(CUcontext context) { context->alive = 0; if (current == context) current = NULL; }
+/* It stays current where it was, as in the driver: every use is an error until the slot is taken by another one. */
+void fake_context_destroy(CUcontext context) { context->alive = 0; }
 
 /* ------------------------------------------------------------------ init, devices, contexts */
 

@@ -195,7 +195,6 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address) 
   if (known && attribute == CU_POINTER_DEVICE_ORDINAL) answer = one->device;
   pthread_mutex_unlock(&lock);
   if (!known) return CUDA_ERROR_INVALID_VALUE;
-  if (attribute == CU_POINTER_IS_MANAGED) *(unsigned char *)value = (unsigned char)answer;   /* a bool in the driver, too */
-  else *(int *)value = answer;
+  *(int *)value = answer;                                      /* the driver, too, writes 4 bytes for each of these */
   return 0;
 }

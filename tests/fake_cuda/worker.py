@@ -22,15 +22,16 @@ MESSAGE_BYTES = 4096
 class Worker:
     """Both libraries, loaded; each public method can be asked for."""
 
-    def __init__(self, core: str, fake: str) -> None:
+    def __init__(self, core: str, fake: str = "") -> None:
         self._core = ctypes.CDLL(core)
-        self._fake = ctypes.CDLL(fake)
-        self._fake.fake_log.restype = ctypes.c_char_p
         self._core.aot_last_error.restype = ctypes.c_char_p
         self._core.aot_error_name.restype = ctypes.c_char_p
-        self._fake.fake_context_new.restype = ctypes.c_void_p
-        for name in ("fake_count", "fake_live", "fake_live_events", "fake_live_streams", "fake_bad_frees"):
-            getattr(self._fake, name).restype = ctypes.c_long
+        if fake:
+            self._fake = ctypes.CDLL(fake)
+            self._fake.fake_log.restype = ctypes.c_char_p
+            self._fake.fake_context_new.restype = ctypes.c_void_p
+            for name in ("fake_count", "fake_live", "fake_live_events", "fake_live_streams", "fake_bad_frees"):
+                getattr(self._fake, name).restype = ctypes.c_long
         self._stdout = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
         os.dup2(self._stdout.fileno(), 1)
 
@@ -163,4 +164,4 @@ def serve(worker: Worker, lines: Any, write: Callable[[str], object]) -> None:
 
 if __name__ == "__main__":
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
-        serve(Worker(*sys.argv[1:3]), sys.stdin, answers.write)
+        serve(Worker(*sys.argv[1:]), sys.stdin, answers.write)
