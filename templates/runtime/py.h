@@ -8,6 +8,7 @@
  *   py_stream.c   which stream, and its ordering       py_out.c     out=
  *   py_device_array.c  our own array type              py_cuda_interface.c  __cuda_array_interface__
  *   py_destination.c  destinations that overlap a value
+ *   py_names.c    attribute names
  *   py_error.c    Python exceptions                    py_driver.c  driver calls that only this side makes
  *
  * Rules: CPython's Limited API 3.10 and nothing newer. A call that succeeds on arrays with the C exchange API allocates
@@ -17,6 +18,22 @@
 #include <Python.h>
 #include "aot.h"
 #include "dlpack.h"
+
+/* ------------------------------------------------------------------ names (py_names.c) */
+
+#define AOT_NAMES(X) \
+  X(EXCHANGE, "__dlpack_c_exchange_api__") X(EXCHANGE_INT, "__c_dlpack_exchange_api__") X(DLPACK, "__dlpack__") \
+  X(DLPACK_DEVICE, "__dlpack_device__") X(CUDA_INTERFACE, "__cuda_array_interface__") X(CUDA_STREAM, "__cuda_stream__") \
+  X(TORCH_STREAM, "cuda_stream") X(PTR, "ptr") X(IS_CONJ, "is_conj") X(IS_NEG, "is_neg") X(MODULE, "__module__") \
+  X(QUALNAME, "__qualname__") X(VALUE, "value") X(STREAM, "stream") X(SHAPE, "shape") X(STRIDES, "strides") X(TYPESTR, "typestr") \
+  X(DATA, "data") X(MASK, "mask") X(CUPY, "cupy") X(CUDA, "cuda") X(CURRENT_STREAM, "get_current_stream") X(FROM_DLPACK, "from_dlpack")
+#define AOT_NAME_ENTRY(name, text) AOT_NAME_##name,
+enum { AOT_NAMES(AOT_NAME_ENTRY) AOT_NAME_COUNT };
+#undef AOT_NAME_ENTRY
+extern PyObject *aot_names[AOT_NAME_COUNT];
+int aot_names_setup(void);
+PyObject *aot_optional(PyObject *object, int name);            /* new reference; NULL without an error: it has no such attribute */
+PyObject *aot_imported(int name);                              /* borrowed: a module that is loaded already, or NULL */
 
 /* ------------------------------------------------------------------ callables (py_module.c, py_bind.c) */
 

@@ -161,8 +161,14 @@ int aot_read_arguments(aot_call *call) {
   return call->pending ? read_pending(call) : 0;
 }
 
+/* Giving a tensor back may run Python code, which must not see the call's own exception. */
 void aot_drop_holders(aot_call *call) {
+  PyObject *type, *value, *trace;
+  if (!call->nholders)
+    return;
+  PyErr_Fetch(&type, &value, &trace);
   for (uint32_t i = 0; i < call->nholders; i++)
     Py_DECREF(call->holders[i]);
   call->nholders = 0;
+  PyErr_Restore(type, value, trace);
 }

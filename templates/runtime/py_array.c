@@ -8,7 +8,7 @@
 enum { KINDS = 8 };
 static aot_kind kinds[KINDS];
 static unsigned next_kind;
-static PyObject *name_is_conj, *name_is_neg, *copy_words, *version_words, *plain_words;
+static PyObject *copy_words, *version_words, *plain_words;
 
 /* ------------------------------------------------------------------ types */
 
@@ -19,20 +19,13 @@ static const dl_exchange *newest_known(const dl_exchange *api) {
   return (const dl_exchange *)header;
 }
 
-static PyObject *optional(PyObject *object, const char *name) {
-  PyObject *found = PyObject_GetAttrString(object, name);
-  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
-    PyErr_Clear();
-  return found;
-}
-
 static int find_exchange(PyTypeObject *type, const dl_exchange **exchange) {
   void *table = NULL;
-  PyObject *found = optional((PyObject *)type, "__dlpack_c_exchange_api__");
+  PyObject *found = aot_optional((PyObject *)type, AOT_NAME_EXCHANGE);
   if (found && PyCapsule_IsValid(found, "dlpack_exchange_api"))
     table = PyCapsule_GetPointer(found, "dlpack_exchange_api");
   else if (!found && !PyErr_Occurred()) {                      /* the spelling before DLPack 1.3: an int */
-    found = optional((PyObject *)type, "__c_dlpack_exchange_api__");
+    found = aot_optional((PyObject *)type, AOT_NAME_EXCHANGE_INT);
     if (found && PyLong_Check(found))
       table = PyLong_AsVoidPtr(found);
   }
@@ -42,18 +35,20 @@ static int find_exchange(PyTypeObject *type, const dl_exchange **exchange) {
 }
 
 static int is_immutable(PyTypeObject *type) {
-  PyObject *module = optional((PyObject *)type, "__module__");
+  PyObject *module = aot_optional((PyObject *)type, AOT_NAME_MODULE);
   const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
   int found = name && (!strncmp(name, "jax.", 4) || !strncmp(name, "jaxlib.", 7));
   Py_XDECREF(module);
   return found;
 }
 
+static int has(PyTypeObject *type, int name) { return PyObject_HasAttr((PyObject *)type, aot_names[name]); }
+
 static const aot_kind *learn(PyTypeObject *type) {
   aot_kind kind = {.type = type, .ours = type == aot_device_array_type, .immutable = (uint8_t)is_immutable(type)};
   if (!kind.ours && find_exchange(type, &kind.exchange))
     return NULL;
-  kind.lazy = PyObject_HasAttrString((PyObject *)type, "is_neg") && PyObject_HasAttrString((PyObject *)type, "is_conj");
+  kind.lazy = has(type, AOT_NAME_IS_NEG) && has(type, AOT_NAME_IS_CONJ);
   aot_kind *place = &kinds[next_kind++ % KINDS];
   PyTypeObject *evicted = place->type;
   Py_INCREF(type);
@@ -129,7 +124,7 @@ static PyObject *export_capsule(PyObject *method, void *stream) {
   for (int i = 0; number && none && !capsule && i < 3; i++) {
     PyErr_Clear();
     PyObject *words = PyDict_Copy(forms[i]);
-    if (words && !PyDict_SetItemString(words, "stream", number))
+    if (words && !PyDict_SetItem(words, aot_names[AOT_NAME_STREAM], number))
       capsule = PyObject_Call(method, none, words);
     Py_XDECREF(words);
     if (!capsule && !PyErr_ExceptionMatches(PyExc_TypeError))
@@ -161,7 +156,7 @@ static int read_capsule(PyObject *capsule, aot_view *view) {
 
 /* 1 host or other memory: the view says which device, and nothing else. 0: on a GPU. */
 static int is_elsewhere(PyObject *object, aot_view *view) {
-  PyObject *method = optional(object, "__dlpack_device__");
+  PyObject *method = aot_optional(object, AOT_NAME_DLPACK_DEVICE);
   if (!method)
     return PyErr_Occurred() ? -1 : 0;
   PyObject *device = PyObject_CallFunctionObjArgs(method, NULL), *type = NULL;
@@ -190,11 +185,11 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view
   view->holder = NULL;
   view->exchange = NULL;
   view->readonly = kind->immutable;
-  PyObject *found = optional(object, "__dlpack__");
+  PyObject *found = aot_optional(object, AOT_NAME_DLPACK);
   int status = PyErr_Occurred() ? -1 : 0;
   if (found)
     status = read_dlpack(object, found, stream, view);
-  else if (!status && (found = optional(object, "__cuda_array_interface__")))
+  else if (!status && (found = aot_optional(object, AOT_NAME_CUDA_INTERFACE)))
     status = aot_cuda_interface_read(found, view);
   else if (PyErr_Occurred())
     status = -1;
@@ -206,8 +201,8 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view
 
 /* ------------------------------------------------------------------ lazily conjugated and negated views */
 
-static int ask(PyObject *object, PyObject *name) {
-  PyObject *answer = PyObject_CallMethodObjArgs(object, name, NULL);
+static int ask(PyObject *object, int name) {
+  PyObject *answer = PyObject_CallMethodObjArgs(object, aot_names[name], NULL);
   int truth = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   return truth;
@@ -220,21 +215,19 @@ int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view) 
   if (!kind->lazy || !view->exchange)
     return 0;
   if (view->dtype.code == AOT_DL_COMPLEX) {
-    int conjugated = ask(object, name_is_conj);
-    return conjugated ? conjugated : ask(object, name_is_neg);
+    int conjugated = ask(object, AOT_NAME_IS_CONJ);
+    return conjugated ? conjugated : ask(object, AOT_NAME_IS_NEG);
   }
   if (view->dtype.code != AOT_DL_FLOAT || (aot_is_row_major(view) && aot_view_count(view) != 1))
     return 0;
-  return ask(object, name_is_neg);
+  return ask(object, AOT_NAME_IS_NEG);
 }
 
 int aot_array_setup(void) {
   if (plain_words)
     return 0;
-  name_is_conj = PyUnicode_InternFromString("is_conj");
-  name_is_neg = PyUnicode_InternFromString("is_neg");
   copy_words = Py_BuildValue("{s(ii)sO}", "max_version", DL_MAJOR, DL_MINOR, "copy", Py_False);
   version_words = Py_BuildValue("{s(ii)}", "max_version", DL_MAJOR, DL_MINOR);
   plain_words = PyDict_New();
-  return name_is_conj && name_is_neg && copy_words && version_words && plain_words ? 0 : -1;
+  return copy_words && version_words && plain_words ? 0 : -1;
 }

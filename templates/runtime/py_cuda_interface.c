@@ -35,7 +35,7 @@ static int read_dims(PyObject *tuple, int64_t *dims, int32_t rank) {
 }
 
 static int read_shape(PyObject *dict, aot_view *view) {
-  PyObject *shape = PyDict_GetItemString(dict, "shape"), *strides = PyDict_GetItemString(dict, "strides");
+  PyObject *shape = PyDict_GetItemWithError(dict, aot_names[AOT_NAME_SHAPE]), *strides = PyDict_GetItemWithError(dict, aot_names[AOT_NAME_STRIDES]);
   Py_ssize_t rank = shape && PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;
   if (rank < 0 || rank > AOT_MAX_RANK) {
     PyErr_Format(PyExc_TypeError, "__cuda_array_interface__: 'shape' must be a tuple of at most %d", AOT_MAX_RANK);
@@ -63,7 +63,7 @@ static int read_shape(PyObject *dict, aot_view *view) {
 }
 
 static int read_data(PyObject *dict, aot_view *view) {
-  PyObject *data = PyDict_GetItemString(dict, "data"), *mask = PyDict_GetItemString(dict, "mask");
+  PyObject *data = PyDict_GetItemWithError(dict, aot_names[AOT_NAME_DATA]), *mask = PyDict_GetItemWithError(dict, aot_names[AOT_NAME_MASK]);
   if (mask && mask != Py_None) {
     PyErr_SetString(PyExc_TypeError, "masked arrays (__cuda_array_interface__ with 'mask') are not taken");
     return -1;
@@ -92,5 +92,5 @@ int aot_cuda_interface_read(PyObject *dict, aot_view *view) {
     return -1;
   }
   view->holder = Py_NewRef(dict);
-  return read_typestr(PyDict_GetItemString(dict, "typestr"), view) || read_shape(dict, view) || read_data(dict, view) ? -1 : 1;
+  return read_typestr(PyDict_GetItemWithError(dict, aot_names[AOT_NAME_TYPESTR]), view) || read_shape(dict, view) || read_data(dict, view) ? -1 : 1;
 }

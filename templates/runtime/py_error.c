@@ -60,8 +60,8 @@ int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const c
 }
 
 PyObject *aot_type_name(PyObject *object) {
-  PyObject *type = (PyObject *)Py_TYPE(object), *module = PyObject_GetAttrString(type, "__module__");
-  PyObject *name = PyObject_GetAttrString(type, "__qualname__"), *text = NULL;
+  PyObject *type = (PyObject *)Py_TYPE(object), *module = PyObject_GetAttr(type, aot_names[AOT_NAME_MODULE]);
+  PyObject *name = PyObject_GetAttr(type, aot_names[AOT_NAME_QUALNAME]), *text = NULL;
   if (module && name) {
     int plain = !PyUnicode_Check(module) || !PyUnicode_CompareWithASCIIString(module, "builtins");
     text = plain ? Py_NewRef(name) : PyUnicode_FromFormat("%U.%U", module, name);

@@ -167,7 +167,7 @@ static PyObject *void_pointer_value(PyObject *object) {
     return NULL;
   int named = !PyUnicode_CompareWithASCIIString(name, "ctypes.c_void_p");
   Py_DECREF(name);
-  return named ? PyObject_GetAttrString(object, "value") : NULL;
+  return named ? PyObject_GetAttr(object, aot_names[AOT_NAME_VALUE]) : NULL;
 }
 
 int aot_address_read(const aot_call *call, uint32_t index, uint64_t *address) {

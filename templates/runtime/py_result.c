@@ -127,7 +127,7 @@ int aot_outputs_finish(aot_call *call, int failed) {
 
 /* JAX's arrays say jaxlib, where there is no from_dlpack. Frameworks without one (numba, cuda.core) get our array. */
 static PyObject *find_converter(const aot_kind *kind) {
-  PyObject *name = PyObject_GetAttrString((PyObject *)kind->type, "__module__");
+  PyObject *name = PyObject_GetAttr((PyObject *)kind->type, aot_names[AOT_NAME_MODULE]);
   const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
   char root[64];
   snprintf(root, sizeof root, "%.*s", text ? (int)strcspn(text, ".") : 0, text ? text : "");
@@ -135,10 +135,7 @@ static PyObject *find_converter(const aot_kind *kind) {
   PyErr_Clear();
   const char *home = strcmp(root, "jaxlib") && strcmp(root, "jax") ? root : "jax.numpy";
   PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), home);
-  PyObject *converter = module ? PyObject_GetAttrString(module, "from_dlpack") : NULL;
-  if (!converter && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_AttributeError))
-    PyErr_Clear();
-  return converter;
+  return module ? aot_optional(module, AOT_NAME_FROM_DLPACK) : NULL;
 }
 
 static int convert(const aot_call *call, aot_output *output) {

@@ -13,13 +13,6 @@ static int read_int(PyObject *number, void **stream) {
   return 0;
 }
 
-static PyObject *optional(PyObject *object, const char *name) {
-  PyObject *found = PyObject_GetAttrString(object, name);
-  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
-    PyErr_Clear();
-  return found;
-}
-
 /* __cuda_stream__() -> (0, handle); early versions of the protocol had a property. */
 static int read_protocol(PyObject *found, void **stream) {
   PyObject *pair = PyCallable_Check(found) ? PyObject_CallFunctionObjArgs(found, NULL) : Py_NewRef(found);
@@ -37,15 +30,15 @@ static int read_protocol(PyObject *found, void **stream) {
 int aot_stream_read(PyObject *object, void **stream) {
   if (PyLong_Check(object) && !PyBool_Check(object))
     return read_int(object, stream);
-  PyObject *found = optional(object, "__cuda_stream__");
+  PyObject *found = aot_optional(object, AOT_NAME_CUDA_STREAM);
   if (found) {
     int status = read_protocol(found, stream);
     Py_DECREF(found);
     return status;
   }
-  static const char *const names[] = {"cuda_stream", "ptr"};
+  static const int names[] = {AOT_NAME_TORCH_STREAM, AOT_NAME_PTR};
   for (int i = 0; i < 2 && !found && !PyErr_Occurred(); i++)
-    found = optional(object, names[i]);
+    found = aot_optional(object, names[i]);
   if (found) {
     int status = read_int(found, stream);
     Py_DECREF(found);
@@ -62,7 +55,7 @@ int aot_stream_read(PyObject *object, void **stream) {
 
 /* 1 found, 0 not, -1 error. */
 static int from_cuda_interface(PyObject *array, void **stream) {
-  PyObject *dict = PyObject_GetAttrString(array, "__cuda_array_interface__");
+  PyObject *dict = PyObject_GetAttr(array, aot_names[AOT_NAME_CUDA_INTERFACE]);
   if (!dict) {
     /* The property may refuse (a host array, an element type it has no name for); only the stream was wanted. */
     if (!PyErr_ExceptionMatches(PyExc_Exception))
@@ -70,21 +63,26 @@ static int from_cuda_interface(PyObject *array, void **stream) {
     PyErr_Clear();
     return 0;
   }
-  PyObject *found = PyDict_Check(dict) ? PyDict_GetItemString(dict, "stream") : NULL;
+  PyObject *found = PyDict_Check(dict) ? PyDict_GetItemWithError(dict, aot_names[AOT_NAME_STREAM]) : NULL;
   int status = found && found != Py_None ? (read_int(found, stream) ? -1 : 1) : 0;
   Py_DECREF(dict);
   return status;
 }
 
+/* New reference; NULL without an error: CuPy is not loaded. */
+static PyObject *cupy_stream(void) {
+  PyObject *module = aot_imported(AOT_NAME_CUPY), *cuda = module ? aot_optional(module, AOT_NAME_CUDA) : NULL;
+  PyObject *current = cuda ? PyObject_CallMethodObjArgs(cuda, aot_names[AOT_NAME_CURRENT_STREAM], NULL) : NULL;
+  Py_XDECREF(cuda);
+  return current;
+}
+
 static int from_cupy(void **stream) {
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "cupy");
-  PyObject *cuda = module ? optional(module, "cuda") : NULL;
-  PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
-  PyObject *handle = current ? PyObject_GetAttrString(current, "ptr") : NULL;
+  PyObject *current = cupy_stream();
+  PyObject *handle = current ? PyObject_GetAttr(current, aot_names[AOT_NAME_PTR]) : NULL;
   int status = PyErr_Occurred() ? -1 : 0;
   if (handle)
     status = read_int(handle, stream) ? -1 : 1;
-  Py_XDECREF(cuda);
   Py_XDECREF(current);
   Py_XDECREF(handle);
   return status;
@@ -118,11 +116,7 @@ static int find_home(aot_call *call) {
 PyObject *aot_stream_owner(const aot_call *call) {
   if (call->stream_option)
     return Py_NewRef(call->stream_option);
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "cupy");
-  PyObject *cuda = module ? optional(module, "cuda") : NULL;
-  PyObject *current = cuda ? PyObject_CallMethod(cuda, "get_current_stream", NULL) : NULL;
-  Py_XDECREF(cuda);
-  return current;
+  return cupy_stream();
 }
 
 int aot_stream_choose(aot_call *call) {
