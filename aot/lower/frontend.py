@@ -16,7 +16,7 @@ from mlir.dialects.transform import interpreter
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import gathers, masks, packs
+from aot.lower import gathers, masks, packs, views
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,9 @@ def refuse(module: ir.Module) -> None:
         dialect = op.name.split(".")[0]
         if dialect in _UNSUPPORTED:
             problems.append(mlir.diagnostic_at(op, f"'{op.name}': {_UNSUPPORTED[dialect]}"))
-        elif op.name == "memref.global" and "constant" not in op.attributes:
-            problems.append(mlir.diagnostic_at(op, "a global that is not constant: pass the array as an argument"))
+        elif op.name == "memref.get_global" and not views.is_constant(op.results[0]):
+            name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
+            problems.append(mlir.diagnostic_at(op, f"'@{name}' is not constant: pass the array as an argument"))
     if problems:
         raise LoweringError(f"{module.context.aot_path}: unsupported operations", diagnostics=tuple(problems))
 
