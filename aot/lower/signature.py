@@ -231,7 +231,7 @@ def _memref(value: ir.MemRefType) -> ArrayType:
         return kind
     try:
         strides, offset = value.get_strides_and_offset()
-    except (ValueError, ir.MLIRError):
+    except RuntimeError:
         raise UnsupportedError(f"'{value}': only strided layouts are supported") from None
     unknown = ir.ShapedType.get_dynamic_stride_or_offset()
     return replace(
