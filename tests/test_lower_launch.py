@@ -174,6 +174,28 @@ class TestMemory:
         body = done.body("f")
         assert body.index("gpu.memcpy") < body.index("gpu.launch_func") < body.index("gpu.dealloc")
 
+    @pytest.mark.parametrize(
+        ("kind", "kernels"), [("f32", 0), ("i16", 0), ("i8", 1), ("f64", 1), ("i1", 1), ("index", 1)]
+    )
+    def test_memset_of_any_width(self, kind: str, kernels: int) -> None:
+        value = "1.0" if kind.startswith("f") else "true" if kind == "i1" else f"1 : {kind}"
+        value = f"{value} : {kind}" if kind.startswith("f") else value
+        source = function(
+            f"f(%x: memref<?x{kind}>)",
+            f"%v = arith.constant {value}\n%t = gpu.wait async\n"
+            f"%u = gpu.memset async [%t] %x, %v : memref<?x{kind}>, {kind}\ngpu.wait [%u]",
+        )
+        assert len(lower(source).kernels) == kernels
+
+    def test_strided_copies_are_a_kernels_work(self) -> None:
+        view = "memref<4xf32, strided<[4], offset: 1>>"
+        source = function(
+            "f(%x: memref<4x4xf32>, %y: memref<4xf32>)",
+            f"%s = memref.subview %x[0, 1] [4, 1] [1, 1] : memref<4x4xf32> to {view}\n"
+            f"gpu.memcpy %y, %s : memref<4xf32>, {view}",
+        )
+        assert [each.schedule for each in lower(source).kernels] == ["general"]
+
     def test_registered_globals_stay_where_they_are(self) -> None:
         done = lower(
             'memref.global "private" @g : memref<4xf32> = dense<2.0>\n'
@@ -268,6 +290,21 @@ REFUSED = {
         "a kernel gets memory that is the host's on one path",
         "memref.store",
     ),
+    "thread-id-on-the-host": (
+        function("f()", "gpu.wait\n%t = gpu.thread_id x"),
+        "'gpu.thread_id' in host code",
+        "%t = gpu.thread_id",
+    ),
+    "strided-copy-to-the-host": (
+        function(
+            "f(%x: memref<4x4xf32>)",
+            HOST
+            + "%s = memref.subview %x[0, 1] [4, 1] [1, 1] : memref<4x4xf32> to memref<4xf32, strided<[4], offset: 1>>\n"
+            "gpu.memcpy %h, %s : memref<4xf32>, memref<4xf32, strided<[4], offset: 1>>",
+        ),
+        "one of its arrays has a strided layout",
+        "gpu.memcpy",
+    ),
     "token-in-a-kernel": (
         function(ARRAY, "%t = gpu.wait async\n" + launch("gpu.wait [%t]\n" + STORE)),
         "a kernel cannot get a value of type '!gpu.async.token'",
@@ -296,6 +333,11 @@ REFUSED = {
         ),
         "memory that is the host's on one path and the device's on another",
         "memref.store",
+    ),
+    "memset-of-host-memory": (
+        function("f()", HOST + "gpu.memset %h, %f1 : memref<4xf32>, f32"),
+        "use linalg.fill",
+        "gpu.memset",
     ),
     "wrong-free": (function(ARRAY, "gpu.wait\nmemref.dealloc %x : memref<4xf32>"), "use gpu.dealloc", "memref.dealloc"),
     "wrong-device-free": (

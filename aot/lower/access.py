@@ -42,6 +42,22 @@ PASS_ON = frozenset(
 )
 """Operations that touch no memory through their memref operands, or may touch either side's."""
 
+HOST_GPU_OPS = frozenset(
+    {
+        "gpu.alloc",
+        "gpu.dealloc",
+        "gpu.host_register",
+        "gpu.host_unregister",
+        "gpu.launch",
+        "gpu.launch_func",
+        "gpu.memcpy",
+        "gpu.memset",
+        "gpu.set_default_device",
+        "gpu.wait",
+    }
+)
+"""Operations of the GPU dialect that host code may hold."""
+
 _FREES = {"memref.dealloc": (DEVICE, "gpu.dealloc"), "gpu.dealloc": (HOST, "memref.dealloc")}
 """Operation -> the memory that it cannot free, and the operation that can."""
 
@@ -104,8 +120,12 @@ def _once(faults: list[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 def _fault(op: mlir.Operation, spaces: Spaces) -> str:
     kinds = {spaces.of(value) for value in _arrays(op)}
+    if op.name.startswith("gpu.") and op.name not in HOST_GPU_OPS:
+        return f"'{op.name}' in host code: it belongs into a kernel, or is not supported"
     if op.name == "gpu.alloc" and _is_device_space(op.results[0]):
         return f"'gpu.alloc' of '{op.results[0].type}': leave the memory space out, it is global memory anyway"
+    if op.name == "gpu.memset" and HOST in kinds:
+        return "'gpu.memset' of host memory: use linalg.fill"
     if op.name in _FREES:
         wrong, right = _FREES[op.name]
         return f"'{op.name}' of {wrong} memory: use {right}" if wrong in kinds else ""

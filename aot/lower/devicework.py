@@ -2,6 +2,7 @@
 
 In: launch-level functions and the memory their values lie in. Out: the same functions, where a linalg operation or
 a parallel loop that touches device memory only has become a launch, and a copy inside device memory a gpu.memcpy.
+A gpu.memset or gpu.memcpy that the driver has no call for (strided, or elements of 8 or 64 bits) is a kernel's work too.
 What touches host memory stays as it is.
 
 ``linalg.fill ins(%v) outs(%argument)`` becomes a ``gpu.launch`` with one thread per element.
@@ -13,14 +14,24 @@ from mlir import ir
 from mlir.dialects import linalg
 
 from aot import mlir
-from aot.lower import grid, launches, level, views
-from aot.lower.memory import DEVICE, SHARED, Spaces
+from aot.errors import LoweringError
+from aot.lower import asyncform, grid, launches, level, views
+from aot.lower.memory import DEVICE, HOST, SHARED, Spaces
+
+BULK = frozenset({"gpu.memset", "gpu.memcpy"})
+"""Operations on whole arrays for which the driver has calls, if the arrays are contiguous."""
+SET_BITS = (16, 32)
+"""Widths of elements that the runtime's memset writes."""
 
 PARALLEL = frozenset({"scf.parallel", "scf.forall"})
 
 
 def emit(module: mlir.Module, spaces: Spaces) -> None:
     """Make the launches and copies."""
+    for op in _host_ops(module):
+        if op.name in BULK and not _has_driver_call(op):
+            _as_array_operation(op, spaces)
+    spaces = Spaces.read(module)
     for op in _host_ops(module):
         if op.name == "memref.copy" and _on_device(op, spaces):
             source, target = op.operands
@@ -38,6 +49,39 @@ def emit(module: mlir.Module, spaces: Spaces) -> None:
     spaces = Spaces.read(module)
     for op in [each for each in _host_ops(module) if _is_outermost(each) and _on_device(each, spaces)]:
         _launch(op)
+
+
+def _has_driver_call(op: mlir.Operation) -> bool:
+    arrays = [value for value in op.operands if views.is_memref(value)]
+    if not all(_is_contiguous(value) for value in arrays):
+        return False
+    if op.name == "gpu.memcpy":
+        return True
+    element = ir.MemRefType(arrays[0].type).element_type
+    return isinstance(element, ir.IntegerType | ir.FloatType) and element.width in SET_BITS
+
+
+def _as_array_operation(op: mlir.Operation, spaces: Spaces) -> None:
+    """A fill or copy by a kernel, between a wait for the tokens and a new token."""
+    tokens = [value for value in op.operands if asyncform.is_token(value)]
+    target, source = (value for value in op.operands if not asyncform.is_token(value))
+    if HOST in (spaces.of(target), spaces.of(source)):
+        raise LoweringError(
+            f"{op.context.aot_path}: gpu.memcpy between host and device of memory that is not contiguous",
+            hint="copy the view to a contiguous memref.alloc first",
+            diagnostics=(mlir.diagnostic_at(op, "one of its arrays has a strided layout"),),
+        )
+    with ir.InsertionPoint(op), op.location:
+        if tokens:
+            ir.Operation.create("gpu.wait", operands=tokens)
+        if op.name == "gpu.memset":
+            linalg.fill(source, outs=[target])
+        else:
+            linalg.copy(source, outs=[target])
+        for result in op.results:
+            after = ir.Operation.create("gpu.wait", results=[result.type]).results[0]
+            result.replace_all_uses_with(after)
+    op.erase()
 
 
 def _launch(nest: mlir.Operation) -> None:
@@ -80,8 +124,12 @@ def _is_outer(value: mlir.Value, op: mlir.Operation) -> bool:
 
 
 def _is_plain_copy(op: mlir.Operation) -> bool:
-    """Whether both sides are contiguous."""
-    kinds = [ir.MemRefType(value.type) for value in op.operands if isinstance(value.type, ir.MemRefType)]
-    return len(kinds) == 2 and all(
-        kind == ir.MemRefType.get(kind.shape, kind.element_type, memory_space=kind.memory_space) for kind in kinds
-    )
+    return all(_is_contiguous(value) for value in op.operands)
+
+
+def _is_contiguous(value: mlir.Value) -> bool:
+    """Whether the type promises row-major memory without gaps."""
+    if not isinstance(value.type, ir.MemRefType):
+        return False
+    kind = ir.MemRefType(value.type)
+    return bool(kind == ir.MemRefType.get(kind.shape, kind.element_type, memory_space=kind.memory_space))

@@ -21,6 +21,12 @@ from aot.errors import LoweringError
 from aot.lower import entries, externals, launchcall, level, symbols
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
+FIRST = {
+    "scf.forall": "func.func(scf-forall-to-parallel)",
+    "memref.realloc": "expand-realloc",
+    "complex.": "func.func(convert-complex-to-standard)",
+}
+"""Start of an operation's name -> the pass that is needed when there are such operations."""
 TO_LOOPS = (
     "convert-linalg-to-loops",
     "convert-vector-to-scf",
@@ -122,8 +128,9 @@ def _run(module: mlir.Module) -> None:
     what = "lowering host code"
     names = mlir.op_names(module)
     asynchronous = any(name.startswith("async.") for name in names)
-    if "scf.forall" in names:
-        mlir.run_passes(module, ["func.func(scf-forall-to-parallel)"], what)
+    mlir.run_passes(
+        module, [text for name, text in FIRST.items() if any(each.startswith(name) for each in names)], what
+    )
     mlir.run_passes(module, [*(ASYNC_REGIONS if asynchronous else ()), *TO_LOOPS], what)
     if asynchronous:
         mlir.run_passes(module, TO_COROUTINES, what)
