@@ -11,10 +11,10 @@ kernels, LLVM IR of the host functions, and the source's one gpu.module, not yet
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from aot import mlir
-from aot.lower import device, entries, hostcode, kernels, launch, level, outline, prepare, syncrule, tensor
+from aot.lower import device, entries, hostcode, kernels, launch, level, outline, prepare, syncrule, tensor, undefined
 from aot.lower.outline import ReadyObject
 from aot.model import MESSAGES, Function, Kernel
 
@@ -29,7 +29,7 @@ class Request:
     """Namespace of the source."""
     names: Mapping[str, Sequence[str]]
     """Argument names found in the source's text, by function."""
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     passes: tuple[str, ...] = ()
     """The source's own passes, run first."""
 
@@ -78,15 +78,15 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
         kept = launch.lower(parts.launch, request.names, dump, len(messages))
         modules.append(kept.module)
         functions, messages, written = functions + kept.functions, messages + kept.messages, kept.kernels
+    for each in modules:
+        undefined.check(each)
     joined = outline.join(modules, request.source)
     dump("joined", joined.host)
     found = kernels.describe(joined, written)
     named = entries.named(functions, request.source)
     host_ir = hostcode.lower(joined.host, named, found, request.source, dump) if named else ""
     isolated = device.isolate(joined.host) if joined.device is not None and found else None
-    return LoweredSource(
-        named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes
-    )
+    return LoweredSource(named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes)
 
 
 def _with_messages(module: mlir.Module, functions: Sequence[Function]) -> tuple[Function, ...]:
