@@ -2,7 +2,7 @@
 
 In: launch-level functions and the memory their values lie in. Out: the same functions, where a linalg operation or
 a parallel loop that touches device memory only has become a launch, and a copy inside device memory a gpu.memcpy.
-A gpu.memset or gpu.memcpy that the driver has no call for (strided, or elements of 8 or 64 bits) is a kernel's work too.
+A gpu.memset or gpu.memcpy that the driver has no call for (strided, or of 8 or 64 bits) is a kernel's work too.
 What touches host memory stays as it is.
 
 ``linalg.fill ins(%v) outs(%argument)`` becomes a ``gpu.launch`` with one thread per element.
