@@ -6,6 +6,7 @@ In: the manifest, and what the driver said about one device. Out: Report. Nothin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 FAMILIES = {(10, 0): ((10, 0), (10, 3)), (10, 3): ((10, 3),), (12, 0): ((12, 0), (12, 1)), (12, 1): ((12, 1),)}
 """Capabilities that an ``f`` image of a capability runs on, where that is more than its own."""
@@ -38,7 +39,7 @@ class Report:
         return "\n".join([*lines, *(f"  problem: {problem}" for problem in self.problems)])
 
 
-def report(manifest: dict, facts: dict) -> Report:
+def report(manifest: dict[str, Any], facts: dict[str, Any]) -> Report:
     """Judges the facts that the driver gave about a device."""
     capability, driver = facts.get("capability"), facts.get("driver")
     modules = [module for module in manifest["modules"] if module["images"]]
@@ -47,18 +48,19 @@ def report(manifest: dict, facts: dict) -> Report:
     return Report(facts.get("device"), facts.get("name", ""), capability, driver, images, tuple(problems))
 
 
-def _driver_problems(manifest: dict, facts: dict) -> list[str]:
+def _driver_problems(manifest: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     if "error" in facts:
         return [facts["error"]]
     if "capability" not in facts:
         return [f"there is no CUDA device {facts['device']}: this machine has {facts['devices']}"]
     needed = manifest["toolchain"]["min_driver_cuda"]
     if facts["driver"] < needed:
-        return [f"the driver supports CUDA {_version(facts['driver'])}, the package needs {_version(needed)}: update the driver"]
+        has, wants = _version(facts["driver"]), _version(needed)
+        return [f"the driver supports CUDA {has}, the package needs {wants}: update the driver"]
     return []
 
 
-def _image_problems(modules: list[dict], images: dict, capability: tuple[int, int] | None) -> list[str]:
+def _image_problems(modules: list[dict[str, Any]], images: dict[str, str | None], capability: tuple[int, int] | None) -> list[str]:
     if capability is None:
         return []
     return [
@@ -69,14 +71,14 @@ def _image_problems(modules: list[dict], images: dict, capability: tuple[int, in
     ]
 
 
-def _choose(images: list[dict], capability: tuple[int, int]) -> str | None:
+def _choose(images: list[dict[str, Any]], capability: tuple[int, int]) -> str | None:
     """As the driver does: the closest cubin, features of the exact capability first; PTX only when no cubin fits."""
     fits = [image for image in images if _runs(image, capability)]
-    ranked = sorted(fits, key=lambda image: (image["kind"] == "cubin", _split(image["target"])[:2], image["target"][-1:]))
+    ranked = sorted(fits, key=lambda image: (image["kind"] == "cubin", *_split(image["target"])))
     return ranked[-1]["target"] if ranked else None
 
 
-def _runs(image: dict, capability: tuple[int, int]) -> bool:
+def _runs(image: dict[str, Any], capability: tuple[int, int]) -> bool:
     major, minor, letter = _split(image["target"])
     if letter == "a":
         return (major, minor) == capability

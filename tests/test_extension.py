@@ -1,0 +1,213 @@
+"""The generated extension against the fake driver: every case of tests/extension/cases.py in a process of its own."""
+
+from __future__ import annotations
+
+import ast
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import fakecuda
+import pytest
+from extension import source
+
+from aot import wheel
+from aot.model import CompiledSource
+from aot.wheelfile import extension_of, problems
+
+CASES = Path(source.HERE, "cases.py")
+NAMES = [
+    node.name.removeprefix("case_")
+    for node in ast.parse(CASES.read_text(encoding="utf-8")).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("case_")
+]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompiledSource:
+    """The source `demo` with its host code."""
+    return source.compiled(tmp_path_factory.mktemp("host"), fakecuda.compiler(), platform.machine())
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, compiled: CompiledSource) -> wheel.BuiltWheel:
+    """The wheel of the test package."""
+    folder = tmp_path_factory.mktemp("package")
+    tree = source.write(folder / "tree", source.spec(top_level=(("twice", "demo"),)), compiled)
+    return wheel.build(tree, folder / "wheel", sdist=True)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, made: wheel.BuiltWheel) -> Path:
+    """A folder with the package in it."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(made.wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(code: list[str], fake: Path, *folders: Path) -> subprocess.CompletedProcess[str]:
+    environment = fakecuda.environment(fake, {"devices": 2})
+    environment["PYTHONPATH"] = ":".join(map(str, folders))
+    command = [sys.executable, "-X", "faulthandler", "-W", "error", *code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_extension(name: str, site: Path, fake_cuda: Path) -> None:
+    done = run([str(CASES), name], fake_cuda, site, source.HERE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+WITHOUT_A_DRIVER = """
+import demopkg
+report = demopkg.check()
+assert not report and report.device is None and "no NVIDIA driver" in report.problems[0], report
+for call in (demopkg.preload, lambda: demopkg.demo.make(3)):
+    try:
+        call()
+    except demopkg.CudaError as error:
+        assert "no NVIDIA driver" in str(error), error
+    else:
+        raise SystemExit("no error")
+"""
+
+
+def test_without_a_driver(site: Path, tmp_path: Path) -> None:
+    done = run(["-c", WITHOUT_A_DRIVER], tmp_path, site)
+    assert done.returncode == 0, done.stderr
+
+
+TWO_VERSIONS = """
+import importlib.util, sys
+import kit, numpy as np
+kit.start()
+import demopkg as first, otherpkg as other
+spec = importlib.util.spec_from_file_location("second", sys.argv[1] + "/demopkg/__init__.py",
+                                              submodule_search_locations=[sys.argv[1] + "/demopkg"])
+second = importlib.util.module_from_spec(spec)
+sys.modules["second"] = second
+spec.loader.exec_module(second)
+assert (first.__version__, second.__version__, other.__version__) == ("1.0", "2.0", "1.0")
+assert sys.modules["second.demo"] is second.demo is not first.demo
+assert second.demo.twice.__module__ == "second.demo"
+assert len({first.CudaError, second.CudaError, other.CudaError}) == 3
+for package in (first, second, other, first):
+    x = kit.CudaArray(np.arange(4, dtype="float32"))
+    y = package.demo.twice(x)
+    assert type(y) is package.DeviceArray
+    assert type(other.demo.twice(y)) is other.DeviceArray, "one package takes another one's arrays"
+loads = [line for line in kit.cuda.fake_log().decode().splitlines() if line.startswith("cuModuleLoadDataEx")]
+assert len(loads) == 3, loads
+try:
+    second.demo.make(-1)
+except ValueError:
+    pass
+try:
+    other.preload(9)
+except first.CudaError:
+    raise SystemExit("the packages share an exception")
+except other.CudaError:
+    print("apart")
+"""
+
+
+def test_two_packages_and_two_versions_in_one_process(
+    site: Path, fake_cuda: Path, compiled: CompiledSource, tmp_path: Path
+) -> None:
+    folders = []
+    for name, version in (("demopkg", "2.0"), ("otherpkg", "1.0")):
+        tree = source.write(tmp_path / f"{name}-tree", source.spec(name, version), compiled)
+        built = wheel.build(tree, tmp_path / f"{name}-wheel")
+        folders.append(tmp_path / f"{name}-site")
+        with zipfile.ZipFile(built.wheel) as archive:
+            archive.extractall(folders[-1])
+    done = run(["-c", TWO_VERSIONS, str(folders[0])], fake_cuda, site, folders[1], source.HERE)
+    assert done.stdout == "apart\n", done.stderr
+
+
+def test_wheel_is_what_it_should_be(made: wheel.BuiltWheel) -> None:
+    name, data = made.wheel.name, made.wheel.read_bytes()
+    assert name == f"demopkg-1.0-cp310-abi3-{made.platform}.whl"
+    assert made.platform.startswith("manylinux_2_")
+    assert len(data) <= len(source.BLOB) + 150_000
+    module, library = extension_of(data)
+    assert module == "_demopkg"
+    assert problems(module, library, {"demo.fatbin": source.BLOB}) == []
+    assert problems("_other", library, {"x": b"not in it at all", "y": b"\0"})[0].startswith(
+        "it exports PyInit__demopkg"
+    )
+    with zipfile.ZipFile(made.wheel) as archive:
+        names = sorted(archive.namelist())
+        assert [n for n in names if n.startswith("demopkg/")] == [
+            "demopkg/__init__.py",
+            "demopkg/__init__.pyi",
+            "demopkg/_check.py",
+            "demopkg/_demopkg.abi3.so",
+            "demopkg/aot.json",
+            "demopkg/demo.pyi",
+            "demopkg/py.typed",
+        ]
+        assert archive.testzip() is None
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        manifest = json.loads(archive.read("demopkg/aot.json"))
+        tags = archive.read("demopkg-1.0.dist-info/WHEEL").decode()
+    assert manifest["modules"][0]["blob_bytes"] == len(source.BLOB)
+    assert f"Tag: cp310-abi3-{made.platform}\n" in tags
+
+
+def test_only_the_stable_abi_is_used(made: wheel.BuiltWheel) -> None:
+    tool = Path(sys.executable).with_name("abi3audit")
+    if not tool.exists():
+        pytest.skip("abi3audit is not installed")
+    done = subprocess.run([tool, "--strict", made.wheel], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_wheels_are_the_same_bytes_from_anywhere(
+    made: wheel.BuiltWheel, compiled: CompiledSource, tmp_path: Path
+) -> None:
+    tree = source.write(tmp_path / "a deeper" / "folder", source.spec(top_level=(("twice", "demo"),)), compiled)
+    again = wheel.build(tree, tmp_path / "wheel")
+    assert again.sha256 == made.sha256
+
+
+def test_source_distribution_installs_with_pip(made: wheel.BuiltWheel, fake_cuda: Path, tmp_path: Path) -> None:
+    assert made.sdist is not None
+    shutil.unpack_archive(made.sdist, tmp_path / "tree")
+    (tree,) = (tmp_path / "tree").iterdir()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*pip, "--target", tmp_path / "site", tree], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert run([str(CASES), "names_and_documentation"], fake_cuda, tmp_path / "site", source.HERE).returncode == 0
+
+
+def test_stubs_are_typed(site: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import demopkg\n"
+        "reveal_type(demopkg.twice(1))\n"
+        "reveal_type(demopkg.demo.several(1))\n"
+        "reveal_type(demopkg.check())\n"
+        "demopkg.demo.make('x')\n"
+        "demopkg.demo.plain(None, 3)\n"
+        "demopkg.demo.scale(0, 1, 2.0, 3, grid=(1, 2))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", program],
+        env={"MYPYPATH": str(site), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    words = [line.partition("program.py:")[2] for line in done.stdout.splitlines() if "program.py:" in line]
+    assert words == [
+        '2: note: Revealed type is "Any"',
+        '3: note: Revealed type is "tuple[Any, float, int, Any]"',
+        '4: note: Revealed type is "demopkg._check.Report"',
+        '5: error: Argument 1 to "make" has incompatible type "str"; expected "int"  [arg-type]',
+        '6: error: Missing named argument "grid" for "plain"  [call-arg]',
+        '6: note: "plain" defined in "demopkg.demo"',
+        '6: error: Missing named argument "block" for "plain"  [call-arg]',
+    ], done.stdout
