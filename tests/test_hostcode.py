@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from aot.errors import LoweringError
+from aot.lower import externals
 from tests.lowering import function, launch, lower
 
+RUNTIME = Path(__file__).parent.parent / "templates" / "runtime"
 STORE = launch("memref.store %f1, %x[%tx] : memref<4xf32>")
 ARRAY = "f(%x: memref<4xf32>)"
 
@@ -165,6 +170,18 @@ class TestNames:
             "-> f32",
         )
         assert "@aot_test__environ = internal constant" in lower(source).host_ir
+
+
+def test_the_runtime_has_what_host_code_may_call(tmp_path: Path) -> None:
+    sources = [each for start in ("rt_", "mgpu", "async", "print", "memref") for each in RUNTIME.glob(f"{start}*.c")]
+    command = ["cc", "-std=gnu11", "-w", "-c", f"-I{RUNTIME}", *map(str, sorted(sources))]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    defined: set[str] = set()
+    for each in tmp_path.glob("*.o"):
+        with each.open("rb") as file:
+            table = ELFFile(file).get_section_by_name(".symtab")
+            defined |= {symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF"}
+    assert sorted(externals.RUNTIME - defined) == []
 
 
 class TestOutside:

@@ -185,6 +185,12 @@ class TestDescriptions:
             kernel("", "%v: vector<4xf32>")
         assert "parameter 'arg0' has type 'vector<4xf32>'" in caught.value.diagnostics[0].message
 
+    def test_structs_by_value_are_not_pointers(self) -> None:
+        source = """llvm.func @k(%d: !llvm.ptr {llvm.byval = !llvm.array<128 x i8>}) attributes {nvvm.kernel} {
+          llvm.return }"""
+        with pytest.raises(LoweringError, match="cannot pass"):
+            lower(source)
+
 
 class TestDeviceOperations:
     def test_subgroup_operations_are_written_out(self) -> None:

@@ -14,20 +14,35 @@ from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import level
 
-_RUNTIME = re.compile(
-    r"aot_rt_\w+|_mlir_ciface_aot_rt_\w+"
-    r"|_mlir_memref_to_llvm_(alloc|aligned_alloc|free)"
-    r"|mgpu(StreamCreate|StreamDestroy|StreamSynchronize|StreamWaitEvent)"
-    r"|mgpu(EventCreate|EventDestroy|EventSynchronize|EventRecord)"
-    r"|mgpu(MemAlloc|MemFree|Memcpy|Memset16|Memset32|MemHostRegisterMemRef|MemHostUnregisterMemRef)"
-    r"|mgpu(SetDefaultDevice|TensorMapEncodeTiledMemref|ModuleLoad|ModuleLoadJIT|ModuleUnload|ModuleGetFunction)"
-    r"|mgpu(LaunchKernel|LaunchClusterKernel)"
-    r"|mlirAsyncRuntime\w+"
-    r"|(_mlir_ciface_)?printMemref(F16|BF16|F32|F64|I8|I16|I32|I64|Ind|C32|C64)"
-    r"|print(I64|U64|F16|BF16|F32|F64|String|Open|Close|Comma|Newline|Flops)"
-    r"|rtclock|(_mlir_ciface_)?rtclock|memrefCopy"
+
+def _names(start: str, *ends: str) -> set[str]:
+    return {start + end for group in ends for end in group.split()}
+
+
+_ELEMENTS = "F16 BF16 F32 F64 I8 I16 I32 I64 Ind C32 C64"
+
+RUNTIME = frozenset(
+    _names("aot_rt_", "launch free result_extent assert load_i8 load_i16 load_i32 load_i64")
+    | _names("_mlir_ciface_aot_rt_", "alloc result")
+    | _names("_mlir_memref_to_llvm_", "alloc aligned_alloc free")
+    | _names("mgpuStream", "Create Destroy Synchronize WaitEvent")
+    | _names("mgpuEvent", "Create Destroy Synchronize Record")
+    | _names("mgpuMem", "Alloc Free cpy set16 set32 HostRegisterMemRef HostUnregisterMemRef")
+    | _names("mgpu", "SetDefaultDevice TensorMapEncodeTiledMemref LaunchKernel LaunchClusterKernel")
+    | _names("mgpuModule", "Load LoadJIT Unload GetFunction")
+    | _names("mlirAsyncRuntimeCreate", "Token Value Group")
+    | _names("mlirAsyncRuntimeEmplace", "Token Value")
+    | _names("mlirAsyncRuntimeSet", "TokenError ValueError")
+    | _names("mlirAsyncRuntimeIs", "TokenError ValueError GroupError")
+    | _names("mlirAsyncRuntimeAwait", "Token Value AllInGroup TokenAndExecute ValueAndExecute AllInGroupAndExecute")
+    | _names("mlirAsyncRuntime", "AddRef DropRef AddTokenToGroup Execute GetValueStorage")
+    | _names("printMemref", _ELEMENTS)
+    | _names("_mlir_ciface_printMemref", _ELEMENTS)
+    | _names("_mlir_ciface_printMemrefShape", _ELEMENTS)
+    | _names("print", "I64 U64 F16 BF16 F32 F64 String CString Open Close Comma Newline Flops")
+    | _names("", "rtclock _mlir_ciface_rtclock nanoTime _mlir_ciface_nanoTime memrefCopy")
 )
-"""Functions in templates/runtime."""
+"""Functions in templates/runtime that compiled host code may call."""
 
 _MATH = frozenset(
     {
@@ -116,7 +131,7 @@ def check(module: mlir.Module) -> None:
 
 def is_provided(name: str) -> bool:
     """Whether a generated package, or the C library under it, has the function."""
-    if name in _LIBC or _RUNTIME.fullmatch(name) or _COMPLEX.fullmatch(name):
+    if name in RUNTIME or name in _LIBC or _COMPLEX.fullmatch(name):
         return True
     return name in _MATH or (name.endswith("f") and name[:-1] in _MATH)
 

@@ -118,19 +118,24 @@ def _count(op: mlir.Operation) -> int:
 
 
 def _param(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> Argument:
-    type_ = _type(value.type)
+    # A pointer to what the kernel gets by value: the value itself is the parameter.
+    by_value = any(each.name == "llvm.byval" for each in _attributes(op, number))
+    type_ = ScalarType("struct by value") if by_value else _type(value.type)
     role = "ref" if isinstance(type_, ArrayType) else "scalar"
     return Argument(_name(op, number, value, given), type_, role)
 
 
 def _name(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> str:
-    attributes = list(op.attributes["arg_attrs"][number]) if "arg_attrs" in op.attributes else []
-    for each in attributes:
+    for each in _attributes(op, number):
         if each.name == "aot.name":
             return str(ir.StringAttr(each.attr).value)
     if value.location.is_a_name() and value.location.name_str.isidentifier():
         return str(value.location.name_str)
     return given[number] if number < len(given) and given[number] else f"arg{number}"
+
+
+def _attributes(op: mlir.Operation, number: int) -> list[ir.NamedAttribute]:
+    return list(op.attributes["arg_attrs"][number]) if "arg_attrs" in op.attributes else []
 
 
 def _type(type_: ir.Type) -> ValueType:
