@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from aot import dtype
@@ -23,6 +23,19 @@ _INFIX = {4: "{} + {}", 5: "{} * {}", 6: "floordiv({}, {})", 7: "ceildiv({}, {})
 """AOT_EXPR_ADD to AOT_EXPR_MOD of the runtime."""
 _LEAVES = {1: "{}", 2: "d{}", 3: "s{}"}
 """AOT_EXPR_CONST, _DIM, _SYM."""
+
+_ADD, _MUL = 4, 5
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A part of an expression; a sum needs parentheses as a factor, everything else binds closer."""
+
+    text: str
+    is_sum: bool = False
+
+    def grouped(self) -> str:
+        return f"({self.text})" if self.is_sum else self.text
 
 
 def manifest(spec: PackageSpec, sources: Sequence[CompiledSource]) -> dict[str, Any]:
@@ -116,20 +129,17 @@ def _programs(programs: tuple[tuple[int, ...], ...] | None) -> list[int | str] |
 
 def expression(program: Sequence[int]) -> int | str:
     """A postfix program as people write it: ``ceildiv(d0, 256)``; a plain number stays a number."""
-    stack: list[str] = []
+    stack: list[_Text] = []
     words = iter(program)
     for word in words:
         if word == 0:
             break
         if word in _LEAVES:
-            stack.append(_LEAVES[word].format(next(words)))
+            stack.append(_Text(_LEAVES[word].format(next(words))))
             continue
         right, left = stack.pop(), stack.pop()
-        stack.append(_INFIX[word].format(_grouped(left, word), _grouped(right, word)))
-    text = stack.pop()
+        factors = word == _MUL
+        text = _INFIX[word].format(left.grouped() if factors else left.text, right.grouped() if factors else right.text)
+        stack.append(_Text(text, is_sum=word == _ADD))
+    text = stack.pop().text
     return int(text) if text.lstrip("-").isdigit() else text
-
-
-def _grouped(text: str, operation: int) -> str:
-    """Sums inside a product need parentheses; everything else is a call or a leaf."""
-    return f"({text})" if operation == 5 and " + " in text and not text.endswith(")") else text

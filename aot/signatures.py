@@ -23,43 +23,59 @@ class Stub:
     """One function of a stub file."""
 
     name: str
+    signature: str
+    """As ``help()`` shows it: ``forward(x, *, stream=None)``."""
     parameters: str
+    """With types."""
     returns: str
     doc: str
 
 
 def function_doc(function: Function) -> str:
     """Docstring with the signature on its first line."""
-    options = ["stream=None", *(["out=None"] if _takes_out(function) else [])]
-    return _with_signature(function.name, function.args, options, _function_text(function))
+    return f"{_function_signature(function)}\n--\n\n{_function_text(function)}"
 
 
 def kernel_doc(kernel: Kernel) -> str:
     """Docstring with the signature on its first line."""
-    grid = "grid=None" if kernel.grid else "grid"
-    block = "block=None" if kernel.block or kernel.max_block else "block"
-    options = [grid, block, "shared=None", "cluster=None", "stream=None"]
-    return _with_signature(kernel.name, kernel.params, options, _kernel_text(kernel))
+    return f"{_kernel_signature(kernel)}\n--\n\n{_kernel_text(kernel)}"
 
 
 def stubs(source: CompiledSource) -> tuple[Stub, ...]:
     """The functions and callable kernels of a namespace, as its stub declares them."""
     functions = [
-        Stub(function.name, _function_parameters(function), _returns(function.results), _function_text(function))
+        Stub(
+            function.name,
+            _function_signature(function),
+            _function_parameters(function),
+            _returns(function.results),
+            _function_text(function),
+        )
         for function in source.functions
     ]
     kernels = [
-        Stub(kernel.name, _kernel_parameters(kernel), "None", _kernel_text(kernel))
+        Stub(kernel.name, _kernel_signature(kernel), _kernel_parameters(kernel), "None", _kernel_text(kernel))
         for kernel in source.kernels
         if kernel.callable
     ]
     return tuple(functions + kernels)
 
 
-def _with_signature(name: str, args: Sequence[Argument], options: Sequence[str], text: str) -> str:
+def _function_signature(function: Function) -> str:
+    options = ["stream=None", *(["out=None"] if _takes_out(function) else [])]
+    return _signature(function.name, function.args, options)
+
+
+def _kernel_signature(kernel: Kernel) -> str:
+    grid = "grid=None" if kernel.grid else "grid"
+    block = "block=None" if kernel.block or kernel.max_block else "block"
+    return _signature(kernel.name, kernel.params, [grid, block, "shared=None", "cluster=None", "stream=None"])
+
+
+def _signature(name: str, args: Sequence[Argument], options: Sequence[str]) -> str:
     names = [argument.name for argument in args]
     free = [option for option in options if option.partition("=")[0] not in names]
-    return f"{name}({', '.join([*names, '*', *free])})\n--\n\n{text}"
+    return f"{name}({', '.join([*names, '*', *free])})"
 
 
 def _takes_out(function: Function) -> bool:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from builtpackage import built
 from fakecuda import core, core_library, fake_cuda
 
 __all__ = ["built", "core", "core_library", "fake_cuda"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the trees in tests/golden")
