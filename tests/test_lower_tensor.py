@@ -402,6 +402,27 @@ def test_host_assertion() -> None:
     assert done.messages == (f"sizes differ ({PATH}:6)",)
 
 
+SLICES = [
+    ("all of it", "[0] [%m] [1]", 0),
+    ("some of it", "[0] [%n] [1]", 1),
+    ("from some place", "[%n] [2] [1]", 1),
+    ("with steps", "[0] [2] [%n]", 1),
+]
+
+
+@pytest.mark.parametrize(("place", "count"), [row[1:] for row in SLICES], ids=[row[0] for row in SLICES])
+def test_slice_is_checked(place: str, count: int) -> None:
+    kind = "tensor<2xf32>" if "[2]" in place else "tensor<?xf32>"
+    done = lower(f"""
+func.func @f(%x: tensor<?xf32>, %n: index) -> {kind} {{
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %x, %c0 : tensor<?xf32>
+  %s = tensor.extract_slice %x{place} : tensor<?xf32> to {kind}
+  return %s : {kind}
+}}""")
+    assert done.messages == (f"a slice leaves dimension 0 of 'arg0' ({PATH}:5)",) * count
+
+
 def test_assertion_in_a_kernel_stays() -> None:
     done = lower("""
 func.func @f(%x: memref<?xf32>) {

@@ -31,6 +31,7 @@ from aot.lower import (
     results,
     shapecheck,
     signature,
+    slicecheck,
     smallfloat,
     vectors,
 )
@@ -97,6 +98,7 @@ def _to_linalg(module: ir.Module, options: Options) -> None:
 
 def _settle_memory(module: ir.Module, functions: Sequence[Function]) -> tuple[ir.Module, str]:
     """Order matters: constants and results are settled before deallocation."""
+    slicecheck.insert(module, functions)
     constants.escape(module)
     results.settle(module, functions)
     buffers.expand_reallocs(module)
