@@ -458,3 +458,34 @@ def mixed(p: cpurun.Program) -> None:
     same(row, [4, 5, 6])
     assert flags.all()
     same(p.call("res").results[0], np.exp([1, 2, 3, 4]))
+
+
+@check
+def neighbouring_loops(p: cpurun.Program) -> None:
+    """Loops that may not become one: the second reads what other threads of the first write, or the other way."""
+    a, c = random(40, 40), np.zeros((40, 40), "f4")
+    p.call("transposed", a, c)
+    same(c, np.exp(a).T)
+    expected = -np.exp(c).T
+    p.call("anti", a, c)
+    same(a, expected)
+    for name, place in (("shifted", slice(1, None)), ("shifted2", slice(None, -1))):
+        x = random(40)
+        padded = np.array([5.0, *np.exp(x), 5.0])
+        p.call(name, x)
+        same(x, -(padded[2:] if place.start else padded[:-2]))
+    x = random(40, 40)
+    rows, columns = x.sum(1), x.sum(0)
+    same(p.call("rowstat", x).results[0], (x + rows[:, None] - rows[None, :]) * columns[:, None], 1e-3)
+    x = np.abs(random(40))
+    same(p.call("scalarcell", x).results[0], x / x.sum() - (x / x.sum()).max())
+    a, b = random(40), np.zeros(40, "f4")
+    expected = np.exp(a)
+    p.call("refs", a, b)
+    same(b, expected)
+    same(a, -expected)
+    a = random(40, 40)
+    expected = a.astype("f8")
+    for _ in range(3):
+        expected = (expected.T + expected).T - a
+    same(p.call("iter_swap", a, 3).results[0], expected)
