@@ -93,17 +93,20 @@ class Core:
     """A process with the runtime core on the fake libcuda."""
 
     def __init__(
-        self, core: Path, fake_folder: Path, settings: Mapping[str, int] | None = None, *, steered: bool = True
+        self, core: Path, fake_folder: Path | None, settings: Mapping[str, int] | None = None, *, steered: bool = True
     ) -> None:
-        """Starts it; ``steered=False`` leaves the fake to the core alone: it may not even be a library."""
-        worker = [sys.executable, "-u", str(FAKE / "worker.py"), str(core)]
-        worker += [str(fake_folder / "libcuda.so.1")] if steered else []
+        """Starts it; ``steered=False`` leaves the fake to the core alone: it may not even be a library.
+
+        Without a folder it works on the machine's own driver.
+        """
+        driver = str(fake_folder / "libcuda.so.1") if fake_folder else "libcuda.so.1"
+        worker = [sys.executable, "-u", str(FAKE / "worker.py"), str(core), *([driver] if steered else [])]
         self._process = subprocess.Popen(
             worker,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment(fake_folder, settings),
+            env=environment(fake_folder, settings) if fake_folder else None,
         )
 
     def ask(self, function: str, *arguments: object, **named: object) -> Any:

@@ -115,6 +115,38 @@ def test_host_sync_really_waits(core: Core, script: str, flags: int, stream_name
     assert f"cuStreamSynchronize {stream_name}" in log_of(core, script, flags=flags)
 
 
+HOST_CALLS = (
+    "stream | stream | event | record $2 $0 | waitevent $1 $2 | eventdestroy $2 | gpualloc 65536 $0"
+    " | tma $6 0 64 128 128 32 16 1 0 6 | gpualloc 8 0 1 | memset32 $6 0 4 | memset16 $6 0 4"
+    " | host 64 | register $11 4 4 4 | memcpy $6 $11 64 | unregister $11 4 4 4 | print $6 2 | sync $0"
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "turn"),
+    [
+        *((name, 1) for name in ("cuStreamCreate", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent")),
+        *((name, 2) for name in ("cuStreamCreate", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent")),
+        *((name, 3) for name in ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent")),
+        *((name, 1) for name in ("cuTensorMapEncodeTiled", "cuMemcpyHtoDAsync_v2", "cuMemAllocManaged")),
+        *((name, 1) for name in ("cuMemsetD32Async", "cuMemsetD16Async", "cuMemHostRegister_v2", "cuMemcpyAsync")),
+        *((name, 1) for name in ("cuPointerGetAttribute", "cuMemcpyDtoHAsync_v2", "cuDeviceGetAttribute")),
+        *((name, turn) for name in ("cuStreamIsCapturing", "cuStreamSynchronize") for turn in (1, 2, 3)),
+    ],
+    ids=str,
+)
+def test_each_host_call_may_fail(core: Core, function: str, turn: int) -> None:
+    core.call("lowered 1 | alloc 1")
+    core.fake("fail", function, turn, 719)
+    result = core.call(HOST_CALLS, flags=FORK | HOST_SYNC)
+    assert result.code == 719
+    assert function.removesuffix("_v2") in result.message
+    assert core.fake("live", 0) == 0
+    assert core.call(HOST_CALLS, flags=FORK | HOST_SYNC).message == ""
+    assert (core.fake("live", 0), core.fake("bad_frees")) == (0, 0)
+    assert core.fake("live_events") == core.fake("live_streams"), "only those of the pooled chains"
+
+
 # ------------------------------------------------------------------ memory
 
 
@@ -142,9 +174,14 @@ def test_host_sync_really_waits(core: Core, script: str, flags: int, stream_name
             id="shared memory is freed after a wait",
         ),
         pytest.param(
-            "gpualloc 16 0 1", 0, ["cuMemAllocManaged 16", "cuStreamSynchronize s0", "cuMemFree_v2 m2"], id="swept"
+            "gpualloc 16 0 1",
+            0,
+            ["cuMemAllocManaged 16", "cuStreamIsCapturing s0", "cuStreamSynchronize s0", "cuMemFree_v2 m2"],
+            id="swept",
         ),
-        pytest.param("host 8", HOST_SYNC, ["cuStreamIsCapturing s0", "cuStreamSynchronize s0"], id="copies may run"),
+        pytest.param(
+            "host 8", HOST_SYNC, ["cuStreamIsCapturing s0"] * 2 + ["cuStreamSynchronize s0"], id="copies may run"
+        ),
     ],
 )
 def test_memory_calls(core: Core, script: str, flags: int, expected: list[str]) -> None:

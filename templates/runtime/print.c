@@ -190,5 +190,6 @@ void printFlops(double flops) { fprintf(stderr, "%f GFLOPS\n", flops / 1e9); }
 
 static struct timespec now(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return t; }
 double rtclock(void) { struct timespec t = now(); return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec; }
+double _mlir_ciface_rtclock(void) { return rtclock(); }
 int64_t nanoTime(void) { struct timespec t = now(); return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
 int64_t _mlir_ciface_nanoTime(void) { return nanoTime(); }

@@ -170,8 +170,7 @@ static int must_wait(const aot_frame *frame) {
 
 void aot_live_sweep(aot_frame *frame) {
   if (!frame->nlive) return;
-  if (must_wait(frame))
-    aot_record_driver(frame, aot_cu.cuStreamSynchronize((CUstream)frame->stream), "cuStreamSynchronize at the end of the call");
+  if (must_wait(frame)) aot_wait(frame, "it has to wait before it gives host or shared memory back");
   for (uint32_t i = frame->nlive; i-- > 0;)                    /* registrations before the memory under them */
     if (frame->live[i].host == AOT_MEM_REGISTERED) aot_host_release(frame, (int)i);
   while (frame->nlive) {

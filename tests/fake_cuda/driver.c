@@ -49,8 +49,11 @@ aot_source other_source = { .name = "other", .blob = blob, .blob_bytes = sizeof 
 static const aot_source *const sources[] = { &source, &other_source };
 const aot_package aot_this_package = { .name = "pack", .version = "1.0", .toolchain = "ptxas 13.5, MLIR 22.1.8", .min_driver_cuda = 13000,
                                        .sources = sources, .nsources = 2 };
-void test_use_image(const void *image) { source.blob = other_source.blob = image; }   /* a real one, for a real driver */
 static void *registered_module;
+void test_use_image(void *image) {                             /* a real one, for a real driver */
+  source.blob = other_source.blob = image;
+  registered_module = mgpuModuleLoad(image, 0);
+}
 __attribute__((constructor)) static void like_static_code(void) { registered_module = mgpuModuleLoad((void *)blob, sizeof blob); }
 
 /* ------------------------------------------------------------------ commands */

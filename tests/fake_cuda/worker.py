@@ -1,5 +1,6 @@
-"""The process behind ``fakecuda.Core``: reads ``[function, arguments, named]`` lines, answers ``{"value": ...}`` lines.
+"""The process behind ``fakecuda.Core``, on the fake driver or a real one.
 
+Reads ``[function, arguments, named]`` lines and answers ``{"value": ...}`` lines.
 Its C stdout goes to a file, so that what the runtime prints can be looked at and does not mix with the answers.
 """
 
@@ -28,6 +29,7 @@ class Worker:
         self._core.aot_error_name.restype = ctypes.c_char_p
         if fake:
             self._fake = ctypes.CDLL(fake)
+        if fake and hasattr(self._fake, "fake_log"):
             self._fake.fake_log.restype = ctypes.c_char_p
             self._fake.fake_context_new.restype = ctypes.c_void_p
             for name in ("fake_count", "fake_live", "fake_live_events", "fake_live_streams", "fake_bad_frees"):
@@ -98,6 +100,51 @@ class Worker:
         code = self._fake.cuStreamCreate(ctypes.byref(stream), 1)
         assert code == 0, code
         return stream.value or 0
+
+    def use_image(self, path: str) -> None:
+        """Kernels for a real driver."""
+        with open(path, "rb") as image:
+            self._image = ctypes.create_string_buffer(image.read())
+        self._core.test_use_image(self._image)
+
+    def captured(self, script: str, flags: int, stream: int, replays: int) -> dict[str, Any]:
+        """The call in a CUDA graph capture of the stream (real driver), and every later step's CUresult."""
+        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+        on = ctypes.c_void_p(stream)
+        steps = [self._fake.cuStreamBeginCapture_v2(on, 0)]
+        result = self.call(script, flags, 0, stream)
+        steps.append(self._fake.cuStreamEndCapture(on, ctypes.byref(graph)))
+        steps.append(self._fake.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)))
+        for _ in range(replays):
+            steps += [self._fake.cuGraphLaunch(executable, on), self._fake.cuStreamSynchronize(on)]
+        return {**result, "steps": steps}
+
+    def free_bytes(self) -> int:
+        """Free device memory when everything is done and the pool is trimmed."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._fake.cuCtxSynchronize()
+        self._core.aot_pool_trim(0)
+        self._fake.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def new_context(self) -> int:
+        """A context of its own, current in this thread (real driver)."""
+        context = ctypes.c_void_p()
+        code = self._fake.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+        assert code == 0, code
+        return context.value or 0
+
+    def destroy_context(self, context: int) -> int:
+        return int(self._fake.cuCtxDestroy_v2(ctypes.c_void_p(context)))
+
+    def devices(self) -> int:
+        """How many the driver sees."""
+        count = ctypes.c_int()
+        self._fake.cuDeviceGetCount(ctypes.byref(count))
+        return count.value
+
+    def reset_device(self) -> int:
+        return int(self._fake.cuDevicePrimaryCtxReset_v2(0))
 
     def threads(self, count: int, times: int, script: str, flags: int = 0) -> list[int]:
         """How many calls failed, per thread."""

@@ -22,6 +22,7 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent))  # fakecuda, where tests/conftest.py is not read
 sys.path.insert(0, str(HERE.parent / "tensor_ops"))
 if os.environ.get("AOT_TEST_SITE"):
     sys.path.insert(0, os.environ["AOT_TEST_SITE"])
