@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from aot.errors import LoweringError, SourceError
@@ -74,6 +76,15 @@ FLAGS = {
         ),
         (FORK,),
     ),
+    "two-chains-through-a-loop": (
+        function(
+            ARRAY,
+            "%a = gpu.wait async\n%b = gpu.wait async\n"
+            "%r = scf.for %i = %c0 to %c4 step %c1 iter_args(%t = %a) -> (!gpu.async.token) {\n"
+            "%u = " + ASYNC_LAUNCH.format(tokens="%t, %b") + "scf.yield %u : !gpu.async.token\n}\ngpu.wait [%r, %b]",
+        ),
+        (),
+    ),
     "async": (
         function(ARRAY, "%t = async.execute {\n" + launch(STORE) + "async.yield\n}\nasync.await %t : !async.token"),
         (SERIAL,),
@@ -98,6 +109,22 @@ def test_flags_of_a_function_do_not_depend_on_its_neighbours() -> None:
     source = function("quiet(%x: memref<4xf32>)", launch(STORE)) + function("loud()", launch('gpu.printf "x\\n"'))
     done = lower(source)
     assert (done.function("quiet").flags, done.function("loud").flags) == ((), (MESSAGES,))
+
+
+def test_tokens_that_a_loop_carries_are_no_events() -> None:
+    source = function(
+        ARRAY,
+        "%a = gpu.wait async\n%b = gpu.wait async\n"
+        "%r = scf.for %i = %c0 to %c4 step %c1 iter_args(%t = %a) -> (!gpu.async.token) {\n"
+        "%u = " + ASYNC_LAUNCH.format(tokens="%t, %b") + "scf.yield %u : !gpu.async.token\n}\ngpu.wait [%r]",
+    )
+    done = lower(source)
+    assert "mgpuEventSynchronize" not in done.host_ir
+    assert "mgpuStreamSynchronize" in done.host_ir
+    # An event that is waited for has been made and recorded.
+    body = done.llvm("aot_test__f")
+    for event in re.findall(r"@mgpuStreamWaitEvent\(ptr %\d+, ptr (%\d+)\)", body):
+        assert f"{event} = call ptr @mgpuEventCreate()" in body
 
 
 class TestMemory:

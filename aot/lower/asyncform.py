@@ -26,6 +26,34 @@ def normalise(module: mlir.Module) -> None:
             _rewrite(op)
 
 
+def carries_tokens(function: mlir.Operation) -> bool:
+    """Whether tokens pass through loops, branches or calls.
+
+    ``gpu-to-llvm`` takes those for events, which they are not. Such a function does everything in one stream.
+    """
+    return any(_carried(op) for op in mlir.walk(function))
+
+
+def localise(function: mlir.Operation) -> None:
+    """Replace carried tokens that operations wait for by fresh ones: in one stream, order is that of the program."""
+    for op in mlir.walk(function):
+        for number in _carried(op):
+            with ir.InsertionPoint(op), op.location:
+                op.operands[number] = _wait((), token=True)
+
+
+def _carried(op: mlir.Operation) -> list[int]:
+    """Numbers of the operands that are tokens which no GPU operation made."""
+    if not op.name.startswith("gpu.") or mlir.inside_kernel(op):
+        return []
+    return [number for number, value in enumerate(op.operands) if is_token(value) and not _is_made_here(value)]
+
+
+def _is_made_here(value: mlir.Value) -> bool:
+    made_by = mlir.owner(value)
+    return not isinstance(made_by, ir.Block) and made_by.name.startswith("gpu.")
+
+
 def is_token(value: mlir.Value) -> bool:
     """Whether the value orders operations."""
     return str(value.type) == TOKEN

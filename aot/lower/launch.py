@@ -21,6 +21,7 @@ from aot.errors import LoweringError
 from aot.lower import (
     access,
     asserts,
+    asyncform,
     constants,
     devicecode,
     kernels,
@@ -74,6 +75,8 @@ def _settle_memory(module: mlir.Module, functions: Sequence[Function]) -> tuple[
     ops = {mlir.symbol_name(op): op for op in level.public_functions(module)}
     spaces = Spaces.read(module)
     flags = {name: syncrule.flags(op, module, spaces) for name, op in ops.items()}
+    for function in level.host_functions(module):
+        asyncform.localise(function)
     access.check(module, spaces)
     returned.settle(module, functions, spaces)
     staging.stage(module, spaces)

@@ -4,7 +4,8 @@ In: a function, its module. Out: flags. Decided before tokens are normalised, on
 
 - HOST_SYNC: host memory is registered, shared, copied, or handed to a function outside: waits are real.
 - MESSAGES: a kernel that the function launches prints or asserts.
-- FORK: two or more chains of tokens, with asynchronous launches: each chain gets a stream of its own.
+- FORK: two or more chains of tokens, with asynchronous launches: each chain gets a stream of its own; unless tokens
+  pass through loops or branches.
 - SERIAL: async.execute: one stream, work inline (events of 22.1.8's lowering are not recorded).
 - READS_DEVICE: a call of the runtime's aot_rt_load functions.
 """
@@ -34,7 +35,7 @@ def flags(function: mlir.Operation, module: mlir.Module, spaces: Spaces) -> tupl
     found = {
         HOST_SYNC: any(_touches_host_memory(op, outside, spaces) for op in host),
         MESSAGES: messages(function, module),
-        FORK: _chains(host) > 1 and any(op.name in LAUNCHES and _gives_token(op) for op in host),
+        FORK: _forks(host) and not any(asyncform.carries_tokens(each) for each in code),
         SERIAL: any(op.name == "async.execute" for op in host),
     }
     return tuple(sorted(flag for flag, holds in found.items() if holds))
@@ -81,9 +82,10 @@ def _gives_token(op: mlir.Operation) -> bool:
     return any(asyncform.is_token(value) for value in op.results)
 
 
-def _chains(host: list[mlir.Operation]) -> int:
-    """Number of places where a chain of tokens starts."""
-    return sum(_gives_token(op) and not any(asyncform.is_token(v) for v in op.operands) for op in host)
+def _forks(host: list[mlir.Operation]) -> bool:
+    """Whether chains of tokens start in two places or more, and launches are among them."""
+    starts = [op for op in host if _gives_token(op) and not any(asyncform.is_token(v) for v in op.operands)]
+    return len(starts) > 1 and any(op.name in LAUNCHES and _gives_token(op) for op in host)
 
 
 def _speaks(op: mlir.Operation) -> bool:
