@@ -15,11 +15,12 @@ import platform
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from aot import __version__, report
+from aot import __version__, fileset, report
 from aot.config import COMPRESS
 from aot.errors import AotError, Interrupted
 
@@ -71,7 +72,7 @@ def build(
         return
     if not quiet:
         report.say(pipeline.summary(built))
-    report.result(str(built.wheel))
+    report.result(_near(built.wheel))
 
 
 @cli.command()
@@ -138,6 +139,12 @@ def new(name: str) -> None:
     report.result(str(folder))
 
 
+def _near(path: Path) -> str:
+    """A path as seen from here, when it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
 def print_json(document: object) -> None:
     """One document, in ASCII, so that every terminal and program can take it."""
     report.result(json.dumps(document, indent=2))
@@ -167,6 +174,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except Exception as error:
+        trouble = fileset.trouble(error) if isinstance(error, OSError) else None
+        if trouble is not None:
+            return _show(trouble)
         report.say(_bug_text(error))
         return BUG
 

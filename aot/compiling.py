@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aot import fileset, job, process, resources, rules
-from aot.errors import AotError, ToolMissing
+from aot.errors import AotError, DiskError, ToolMissing
 from aot.job import CompileJob
 from aot.model import CompiledSource
 from aot.report import Reporter
@@ -90,6 +90,8 @@ def _error(failed: Sequence[CompileJob], said: str) -> Exception:
     if bugs:
         return WorkerError("\n".join(bugs))
     problems = [job.as_error(found) for found in failures]
+    words = dict.fromkeys(re.findall(f"{job.LAST_WORDS}(.*)", said))
+    problems += [DiskError(each, hint="free some space, or choose another folder with --work") for each in words]
     if not problems:
         return AotError(f"ninja failed\n{said.strip()}", hint="remove the work folder (--work) and build again")
     return together(problems, f"{len(problems)} sources failed")

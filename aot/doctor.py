@@ -164,9 +164,7 @@ def _devices() -> tuple[Finding, ...]:
 def _gpu(device: driver.Device) -> Finding:
     known = device.capability in CURRENT
     advice = "" if known else f"capability {_dotted(device.capability)} is too old or too new for this aot"
-    return Finding(
-        f"GPU {device.index}", FOUND, _dotted(device.capability), f"{device.name}, {device.memory >> 20} MiB", advice
-    )
+    return Finding(f"GPU {device.index}", FOUND, _dotted(device.capability), device.name, advice)
 
 
 def _dotted(version: tuple[int, int] | None) -> str:

@@ -24,8 +24,6 @@ class Device:
     index: int
     name: str
     capability: tuple[int, int]
-    memory: int
-    """Bytes."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,11 @@ def capabilities() -> tuple[tuple[int, int], ...]:
 
 
 def _device(library: ctypes.CDLL, index: int) -> Device:
-    handle, size, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    handle, name = ctypes.c_int(), ctypes.create_string_buffer(256)
     library.cuDeviceGet(ctypes.byref(handle), index)
     library.cuDeviceGetName(name, len(name), handle)
-    library.cuDeviceTotalMem_v2(ctypes.byref(size), handle)
     capability = (_attribute(library, COMPUTE_MAJOR, handle), _attribute(library, COMPUTE_MINOR, handle))
-    return Device(index, name.value.decode("utf-8", "replace"), capability, size.value)
+    return Device(index, name.value.decode("utf-8", "replace"), capability)
 
 
 def _attribute(library: ctypes.CDLL, which: int, device: ctypes.c_int) -> int:

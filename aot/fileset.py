@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from aot.errors import DiskError
+
+DISK_TROUBLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+"""Errors of the system that are the machine's, not a bug's, wherever they come up."""
 
 FileSet = Mapping[str, bytes]
 """Files as a value: path with ``/``, relative to the tree's root -> content."""
@@ -151,6 +155,29 @@ def _prune(folder: Path, keep: frozenset[str]) -> tuple[str, ...]:
                 path.unlink()
                 removed.append(name)
     return tuple(sorted(removed))
+
+
+@contextlib.contextmanager
+def lock(folder: Path, busy: Callable[[], None]) -> Iterator[None]:
+    """Holds ``folder`` for this process; ``busy`` is told when another one has it and must be waited for."""
+    make_folder(folder)
+    with _disk("lock", folder), (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def trouble(error: OSError) -> DiskError | None:
+    """The error of a full, read-only or forbidden disk that a library met; None for any other OSError."""
+    if error.errno not in DISK_TROUBLE:
+        return None
+    where = f"'{error.filename}'" if error.filename else "a file"
+    return DiskError(
+        f"cannot write {where}: {REASONS.get(error.errno, error.strerror)}", hint=HINTS.get(error.errno, "")
+    )
 
 
 @contextlib.contextmanager

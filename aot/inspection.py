@@ -204,10 +204,12 @@ def _module_text(module: Mapping[str, Any]) -> str:
 
 def _usage_rows(kernel: Mapping[str, Any]) -> list[list[str]]:
     keys = ("registers", "static_shared_bytes", "local_bytes", "spill_bytes", "max_threads")
-    rows = [
-        [kernel["name"], target, *(str(used[key]) for key in keys)] for target, used in sorted(kernel["usage"].items())
-    ]
+    rows = [[kernel["name"], target, *(str(used[key]) for key in keys)] for target, used in _by_target(kernel["usage"])]
     return rows or [[kernel["name"], *("-" for _ in range(6))]]
+
+
+def _by_target(usage: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(usage.items(), key=lambda item: arch.target(item[0]).sort_key())
 
 
 def _argument(argument: Mapping[str, Any]) -> str:

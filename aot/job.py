@@ -19,6 +19,8 @@ from aot.errors import AotError, Diagnostic
 from aot.model import CompiledSource
 
 RESULT, FAILURE, BLOB, LOG = "source.json", "error.json", "blob.fatbin", "worker.log"
+LAST_WORDS = "aot: the disk fails: "
+"""Begins the line by which a worker tells what it could not write down."""
 BUG = "bug"
 """Failure.kind of an exception that is no AotError: its message is the traceback."""
 

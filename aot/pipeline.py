@@ -70,6 +70,12 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     ccompiler.find()
     for note in planned.notes:
         tell.note(note)
+    with fileset.lock(planned.work, lambda: tell.note(f"waiting for another build in '{planned.work}'")):
+        return _build(planned, tell, start)
+
+
+def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
+    """The stages, in their order."""
     jobs = _jobs(planned)
     tell.stage(f"compiling {len(jobs)} sources for {', '.join(planned.archs)}")
     compiled = compiling.run(jobs, planned.work, planned.jobs, tell)

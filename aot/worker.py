@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aot import fileset, job, process
-from aot.errors import AotError, CompilerCrash
+from aot.errors import AotError, CompilerCrash, DiskError
 from aot.job import CompileJob, Failure
 
 HERE = "--here"
@@ -26,10 +26,14 @@ HERE = "--here"
 def main(arguments: Sequence[str]) -> int:
     """Runs a job in a child process, or here."""
     here = arguments[0] == HERE
-    todo = job.decode(fileset.read_file(Path(arguments[-1])))
-    folder = Path(todo.output)
-    fileset.remove(folder / job.FAILURE)
-    return compile_here(todo) if here else _guarded(todo, arguments[-1])
+    try:
+        todo = job.decode(fileset.read_file(Path(arguments[-1])))
+        fileset.remove(Path(todo.output) / job.FAILURE)
+        return compile_here(todo) if here else _guarded(todo, arguments[-1])
+    except DiskError as error:
+        # Where nothing can be written, ninja's own output is the way to the command line.
+        sys.stderr.write(f"{job.LAST_WORDS}{error.message}\n")
+        return 1
 
 
 def _guarded(todo: CompileJob, description: str) -> int:
@@ -41,6 +45,8 @@ def _guarded(todo: CompileJob, description: str) -> int:
         if job.read_failure(folder) is None:
             job.write_failure(folder, job.failure(crash))
         return 1
+    if job.LAST_WORDS in done.words():
+        raise DiskError(done.words().partition(job.LAST_WORDS)[2].partition("\n")[0])
     fileset.write_file(folder / job.LOG, done.stdout + done.stderr)
     if done.returncode and job.read_failure(folder) is None:
         job.write_failure(folder, Failure(job.BUG, f"{todo.path}: the worker failed\n{done.words()}"))
@@ -57,6 +63,9 @@ def compile_here(todo: CompileJob) -> int:
         job.write_failure(Path(todo.output), job.failure(error))
         return 1
     except Exception as error:
+        trouble = fileset.trouble(error) if isinstance(error, OSError) else None
+        if trouble is not None:
+            raise trouble from error
         text = f"while compiling {todo.path}:\n{''.join(traceback.format_exception(error))}"
         job.write_failure(Path(todo.output), Failure(job.BUG, text))
         return 1

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,8 @@ import pytest
 
 from aot import cli, fileset
 
-PROJECTS = Path(__file__).parent / "bad"
+ROOT = Path(__file__).parents[1]
+PROJECTS = ROOT / "tests" / "bad"
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,39 @@ def test_every_project_is_in_the_table() -> None:
     assert {path.name for path in PROJECTS.iterdir()} <= used
 
 
-def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device that is always full stands for the disk: every write to it fails with ENOSPC."""
+FULL = [
+    ("work", "8k", "--work small/work --out dist", r"cannot write '.*small/work/.*': no space is left on the device"),
+    ("tree", "150k", "--work small/work --out dist", r"cannot write '.*small/work/tree/.*': no space is left"),
+    (
+        "out",
+        "8k",
+        "--work work --out small/dist",
+        r"cannot write '.*small/dist/.*\.whl': no space is left on the device",
+    ),
+]
+
+
+@pytest.mark.parametrize(("size", "options", "message"), [row[1:] for row in FULL], ids=[row[0] for row in FULL])
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, size: str, options: str, message: str) -> None:
+    """A small file system of its own for ``small``, where this machine lets a process have one."""
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size={size} tmpfs small"
+    (tmp_path / "small").mkdir()
+    if subprocess.run([*alone, mount], cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces here")
+    build = f"'{sys.executable}' -m aot build '{PROJECTS / 'fine'}' --archs sm_80 --name full {options}"
+    command = f"{mount} && {build}; code=$?; find small/dist dist -type f 1>&2; exit $code"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*alone, command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert re.search(message, done.stderr), done.stderr
+    assert done.returncode == 1
+    assert not re.search(r"^\S+\.(whl|part)$", done.stderr, re.MULTILINE), "left in the output folder"
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device that is always full stands for the disk: every write to it fails."""
     target = tmp_path / "dist" / "file.whl"
     monkeypatch.setattr(Path, "open", lambda path, mode: open("/dev/full", mode))  # noqa: SIM115 - closed by its user
     with pytest.raises(fileset.DiskError, match=r"cannot write '.*file\.whl': no space is left on the device"):
