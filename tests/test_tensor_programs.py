@@ -6,6 +6,7 @@ Each is built twice, with threads in rising and in falling order.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -489,3 +490,89 @@ def neighbouring_loops(p: cpurun.Program) -> None:
     for _ in range(3):
         expected = (expected.T + expected).T - a
     same(p.call("iter_swap", a, 3).results[0], expected)
+
+
+def convolved(x: Any, w: Any, rows: int) -> Any:
+    """``x`` is NHWC, ``w`` is FHWC with 3 x 3 windows."""
+    return sum(
+        np.einsum("nhwc,oc->nhwo", x[:, i : i + rows, j : j + rows], w[:, i, j]) for i in range(3) for j in range(3)
+    )
+
+
+@check
+def tosa_operations(p: cpurun.Program) -> None:
+    x, w, b = random(1, 8, 8, 3), random(4, 3, 3, 3), random(4)
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    same(p.call("conv", x, w, b).results[0], convolved(padded, w, 8) + b)
+    windows = x.reshape(1, 4, 2, 4, 2, 3)
+    same(p.call("maxpool", x).results[0], windows.max((2, 4)))
+    same(p.call("avgpool", x).results[0], windows.mean((2, 4)))
+    a, b = random(1, 4, 8), random(1, 8, 5)
+    same(p.call("mm", a, b).results[0], a @ b)
+    x = random(4, 8)
+    same(p.call("red", x).results[0], x.sum(1, keepdims=True))
+    same(p.call("arg", x).results[0], x.argmax(1))
+    same(p.call("t", x, x[:1].copy()).results[0], np.tanh(x + x[:1]))
+    x, updates, at = random(1, 8, 4), random(1, 3, 4), np.array([[3, 0, 7]], "i4")
+    same(p.call("gath", x, at).results[0], x[:, at[0]])
+    expected = x.copy()
+    expected[0, at[0]] = updates[0]
+    same(p.call("scat", x, at, updates).results[0], expected)
+    x, y = random(2, 4), random(3, 4)
+    same(p.call("cat", x, y).results[0], np.concatenate([x, y]))
+    same(p.call("tr", x).results[0], x.T)
+    x = random(6, 4)
+    same(p.call("slice", x).results[0], x[1:3, :3])
+    same(p.call("reshape", x).results[0], x.reshape(-1))
+    small = np.array([-5, 3, 127, -128], "i1")
+    same(p.call("i8", small).results[0], small)
+    x = random(4)
+    same(p.call("if", x, np.array(True)).results[0], np.exp(x))
+    same(p.call("if", x, np.array(False)).results[0], x)
+    for n in (0, 3):
+        same(p.call("while", x, np.array(n, "i4")).results[0], x * (n + 1))
+
+
+@check
+def more_operations(p: cpurun.Program) -> None:
+    x, w, out = random(1, 6, 6, 2), random(3, 3, 3, 2), random(1, 4, 4, 3)
+    expected = out + convolved(x, w, 4)
+    p.call("wino", x, w, out)
+    same(out, expected, 1e-3)
+    a, b, c = random(4, 5), random(6, 5), random(4, 6)
+    expected = c + a @ b.T
+    p.call("contract", a, b, c)
+    same(c, expected)
+    a, b = random(4, 8), random(8, 4)
+    same(p.call("elw", a, b).results[0], a + b.T)
+    bits = np.arange(9, dtype="i4") * 10**8
+    for name in ("bitcast", "bitcast2"):
+        np.testing.assert_array_equal(p.call(name, bits).results[0], bits.view("f4"))
+    assert p.call("rankdim", random(3, 7), 1).results == [2, 7]
+    x, update = random(8, 8), random(4, 2)
+    expected = x.copy()
+    expected[0:8:2, 1:5:3] = update
+    same(p.call("strided", x, update).results[0], expected)
+    x = random(4, 8, 6)
+    same(p.call("rr", x, 3).results[0], x[:, 3])
+    x = random(9)
+    same(p.call("reverse", x).results[0], x[::-1])
+    same(p.call("unr", x[:4].copy()).results[0], np.exp(x[:4]))
+    same(p.call("iota", 7).results[0], np.arange(7))
+    most, again = p.call("topk1", random(16)).results
+    same([most, again], [random(16).max()] * 2)
+    a, b, c = (
+        np.arange(32, dtype="i1").reshape(4, 8),
+        np.arange(40, dtype="i1").reshape(8, 5) - 20,
+        np.ones((4, 5), "i4"),
+    )
+    expected = 1 + (a.astype("i4") - 2) @ (b.astype("i4") - 3)
+    p.call("quant", a, b, 2, 3, c)
+    same(c, expected)
+    x, y = np.abs(random(9)).astype("f8"), np.abs(random(9)).astype("f8") + 1
+    powers, quotients = p.call("mathops", x, y).results
+    same(powers, x**y + np.arctan2(x, y))
+    same(quotients, np.array([math.erf(value) for value in x]) / np.sqrt(y))
+    x, y = np.arange(-50, 50, 7), np.arange(1, 16)
+    larger = np.maximum(-(-x // y), np.abs(x // y))
+    same(p.call("intops", x, y).results[0], [int(value).bit_count() if value >= 0 else -1 for value in larger])

@@ -1,7 +1,9 @@
-"""One way to write "each element of the result is computed from its position" as linalg.
+"""Elementwise work that no pass turns into linalg.
 
-In: a tensor that gives type and extents of the result, and a function that builds one element from its indices.
-Out: a ``linalg.generic`` without inputs, which fuses and bufferizes like any other.
+``generate``. In: a tensor that gives type and extents of the result, and a function that builds one element from its
+indices. Out: a ``linalg.generic`` without inputs, which fuses and bufferizes like any other.
+
+``lower_bitcasts``. In: ``tensor.bitcast``, which has no bufferization. Out: ``arith.bitcast``, which is elementwise.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
+
+from aot import mlir
 
 
 def generate(into: ir.Value, element: Callable[[Sequence[ir.Value]], ir.Value]) -> ir.Value:
@@ -28,6 +32,17 @@ def generate(into: ir.Value, element: Callable[[Sequence[ir.Value]], ir.Value]) 
         ]
         linalg.YieldOp([element(indices)])
     return generic.results[0]
+
+
+def lower_bitcasts(module: ir.Module) -> None:
+    """Replace all ``tensor.bitcast`` between signless elements; ``arith`` knows no others."""
+    for op in [each for each in mlir.walk(module) if each.name == "tensor.bitcast"]:
+        elements = [ir.ShapedType(value.type).element_type for value in (op.operands[0], op.results[0])]
+        if all(not isinstance(each, ir.IntegerType) or each.is_signless for each in elements):
+            with ir.InsertionPoint(op), op.location:
+                cast = arith.BitcastOp(op.results[0].type, op.operands[0])
+            op.results[0].replace_all_uses_with(cast.result)
+            op.erase()
 
 
 def empty(kind: ir.RankedTensorType, dynamic: Sequence[ir.Value]) -> ir.Value:

@@ -16,7 +16,7 @@ from mlir.dialects.transform import interpreter
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import gathers, masks, packs, views
+from aot.lower import elementwise, gathers, masks, packs, views
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,12 @@ TO_LINALG = (
             "tosa-optional-decompositions",
             "tosa-infer-shapes",
             "tosa-make-broadcastable",
+            # Before tosa-to-linalg, which accepts no control flow of TOSA.
+            "tosa-to-scf",
             "tosa-to-linalg-named",
             "tosa-to-linalg",
             "tosa-to-arith",
             "tosa-to-tensor",
-            "tosa-to-scf",
         ),
     ),
     Step(
@@ -181,6 +182,7 @@ def to_linalg(module: ir.Module) -> None:
     """Everything that computes on tensors becomes linalg."""
     gathers.lower(module)
     packs.lower(module)
+    elementwise.lower_bitcasts(module)
     for step in TO_LINALG:
         if step.needed(mlir.op_names(module)):
             mlir.run_passes(module, step.passes, step.what)
