@@ -42,20 +42,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--upstream", type=Path, help="a copy of mlir/test/Integration")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    generated = options.out / "tensor_ops-sources"
+    generated = work_folder(options.out) / "tensor_ops"
     _python(str(TESTS / "tensor_ops" / "ops_table.py"), str(generated))
     folders = [ROOT / "examples" / "kernels", TESTS / "cases", TESTS / "hazards", generated]
     results = [build_folder(folder, options.out, options.archs) for folder in folders]
     for built in results:
-        print(f"{built.folder.name}: {len(built.failures)} sources failed. {built.message}".rstrip(". ") + ".")
+        print(f"{built.folder.name}: {len(built.failures)} sources failed")
         for source, text in built.failures.items():
             print(f"--- {source}\n{text}")
+        if built.message:
+            print(f"no wheel: {built.message}")
     failed = any(built.failures or built.message for built in results)
     for name, part in {"upstream_gpu": "GPU/CUDA", "upstream_cpu": "Dialect/Linalg/CPU"}.items():
         if options.upstream:
             done = _python(str(TESTS / "upstream" / "build.py"), str(options.upstream / part), str(options.out),
                            "--name", name, check=False)  # fmt: skip
-            print(done.stdout)
+            print((done.stdout + done.stderr).strip())
             failed = failed or done.returncode != 0
     return 1 if failed else 0
 
@@ -82,9 +84,14 @@ def build_folder(folder: Path, out: Path, archs: str) -> Built:
     return built
 
 
+def work_folder(out: Path) -> Path:
+    """Beside OUT, so that OUT holds only what the GPU machine needs."""
+    return out.with_name(f"{out.name}-work")
+
+
 def _staged(folder: Path, out: Path) -> Path:
     """A copy of the folder that sources can be taken out of."""
-    kept = out / "staged" / folder.name
+    kept = work_folder(out) / "staged" / folder.parent.name / folder.name
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(folder, kept / "src")
     return kept

@@ -21,7 +21,7 @@ from pathlib import Path
 from programs import Found, find, settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "gpu"))
-from build_packages import Built, build_folder
+from build_packages import Built, build_folder, work_folder
 
 
 def main(arguments: list[str]) -> int:
@@ -35,15 +35,18 @@ def main(arguments: list[str]) -> int:
     if not found.programs:
         print(f"no programs in {options.folder}", file=sys.stderr)
         return 2
-    sources = options.out / f"{options.name}-sources"
+    sources = work_folder(options.out) / options.name
     write_sources(found, sources, options.name)
     built = build_folder(sources, options.out, options.archs)
+    options.out.mkdir(parents=True, exist_ok=True)
     record = options.out / f"{options.name}.json"
     record.write_text(json.dumps(describe(found, built, options.name), indent=1) + "\n")
-    print(f"{len(found.programs) - len(built.failures)} of {len(found.programs)} programs build; see {record}")
+    print(f"{options.name}: {len(found.programs) - len(built.failures)} of {len(found.programs)} programs build")
     for name, text in built.failures.items():
-        print(f"\n{name}\n{text}")
-    return 1 if built.failures else 0
+        print(f"--- {name}\n{text}")
+    if built.message:
+        print(f"no wheel: {built.message}")
+    return 1 if built.failures or built.message else 0
 
 
 def write_sources(found: Found, folder: Path, package: str) -> None:
