@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
-from cpurun import build
+from cpurun import CallError, build, dtype
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,48 @@ def atomics(x: numpy.ndarray) -> list[Any]:
     old = x[0].copy()
     x[0] += 5
     return [old]
+
+
+def looked_up(k: numpy.ndarray, o: numpy.ndarray) -> list[Any]:
+    o[()] = k[()] + 1
+    return []
+
+
+def two_views(x: numpy.ndarray) -> list[Any]:
+    x[2] = x[0] = 2
+    return [2]
+
+
+def counted_down(k: numpy.ndarray, x: numpy.ndarray) -> list[Any]:
+    x[0] += k[()]
+    k[()] = 0
+    return []
+
+
+def doubled(x: numpy.ndarray, n: int) -> list[Any]:
+    x[:n] = 2.0 ** numpy.arange(n)
+    return []
+
+
+def halves(x: numpy.ndarray, y: numpy.ndarray) -> list[Any]:
+    y[4:] = x[:4] + x[4:]
+    return [y.sum()]
+
+
+def exchanged(x: numpy.ndarray, y: numpy.ndarray, n: int) -> list[Any]:
+    x[0], y[0] = 2, 3
+    return [3]
+
+
+def spread(s: numpy.ndarray, x: numpy.ndarray) -> list[Any]:
+    x[...] = s[()] + 1
+    s[()] = 0
+    return [x[0]]
+
+
+def divided(k: numpy.ndarray, x: numpy.ndarray, d: int) -> list[Any]:
+    x[...] = k[()] // d
+    return []
 
 
 LAUNCH = """
@@ -365,6 +407,168 @@ CASES = [
         atomics,
         loads=1,
     ),
+    Case(
+        "a constant table at an index from memory",
+        """memref.global "private" constant @t : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
+func.func @f(%k: memref<i64>, %o: memref<f32>) {
+  %g = memref.get_global @t : memref<4xf32>
+  %v = memref.load %k[] : memref<i64>
+  %i = arith.index_cast %v : i64 to index
+  %x = memref.load %g[%i] : memref<4xf32>
+  memref.store %x, %o[] : memref<f32>
+  return
+}""",
+        lambda: [numpy.array(2), numpy.zeros((), "f4")],
+        looked_up,
+        loads=0,
+    ),
+    Case(
+        "two views of the same memory",
+        f"""func.func @f(%x: memref<4xf32>) -> f32 {{ {HEAD}
+  %two = arith.constant 2.0 : f32
+  %a = memref.subview %x[1] [2] [1] : memref<4xf32> to memref<2xf32, strided<[1], offset: 1>>
+  %b = memref.reinterpret_cast %x to offset: [2], sizes: [2], strides: [1]
+     : memref<4xf32> to memref<2xf32, strided<[1], offset: 2>>
+  memref.store %two, %a[%c1] : memref<2xf32, strided<[1], offset: 1>>
+  %v = memref.load %b[%c0] : memref<2xf32, strided<[1], offset: 2>>
+  memref.store %v, %x[%c0] : memref<4xf32>
+  return %v : f32
+}}""",
+        lambda: [f4(0, 0, 0, 0)],
+        two_views,
+        loads=1,
+    ),
+    Case(
+        "blocks and branches",
+        f"""func.func @f(%k: memref<i64>, %x: memref<2xf32>) {{ {HEAD}
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %u = arith.constant 1.0 : f32
+  cf.br ^test
+^test:
+  %v = memref.load %k[] : memref<i64>
+  %go = arith.cmpi sgt, %v, %zero : i64
+  cf.cond_br %go, ^body, ^end
+^body:
+  %w = arith.subi %v, %one : i64
+  memref.store %w, %k[] : memref<i64>
+  %p = memref.load %x[%c0] : memref<2xf32>
+  %q = arith.addf %p, %u : f32
+  memref.store %q, %x[%c0] : memref<2xf32>
+  cf.br ^test
+^end:
+  return
+}}""",
+        lambda: [numpy.array(4), f4(0, 9)],
+        counted_down,
+        loads=5,
+    ),
+    Case(
+        "stack memory",
+        f"""func.func @f(%x: memref<?xf32>) -> f32 {{ {HEAD} {SIZE}
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloca() : memref<f32>
+  memref.store %zero, %s[] : memref<f32>
+  scf.for %i = %c0 to %n step %c1 {{
+    %p = memref.alloca() : memref<2xf32>
+    %v = memref.load %x[%i] : memref<?xf32>
+    memref.store %v, %p[%c1] : memref<2xf32>
+    %w = memref.load %p[%c1] : memref<2xf32>
+    %a = memref.load %s[] : memref<f32>
+    %b = arith.addf %a, %w : f32
+    memref.store %b, %s[] : memref<f32>
+  }}
+  %r = memref.load %s[] : memref<f32>
+  return %r : f32
+}}""",
+        lambda: [f4(1, 2, 3, 4)],
+        lambda x: [x.sum()],
+        loads=1,
+    ),
+    Case(
+        "affine loops",
+        """func.func @f(%x: memref<?xf32>, %n: index) {
+  %one = arith.constant 1.0 : f32
+  affine.store %one, %x[0] : memref<?xf32>
+  affine.for %i = 1 to %n {
+    %v = affine.load %x[%i - 1] : memref<?xf32>
+    %w = arith.addf %v, %v : f32
+    affine.store %w, %x[%i] : memref<?xf32>
+  }
+  return
+}""",
+        lambda: [numpy.zeros(5, "f4"), 5],
+        doubled,
+        loads=0,
+    ),
+    Case(
+        "vectors, of which the host wants the sum",
+        f"""func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) -> f32 {{ {HEAD}
+  %c4 = arith.constant 4 : index
+  %zero = arith.constant 0.0 : f32
+  %v = vector.load %x[%c0] : memref<8xf32>, vector<4xf32>
+  %w = vector.transfer_read %x[%c4], %zero : memref<8xf32>, vector<4xf32>
+  %s = arith.addf %v, %w : vector<4xf32>
+  vector.store %s, %y[%c4] : memref<8xf32>, vector<4xf32>
+  %r = vector.reduction <add>, %s : vector<4xf32> into f32
+  return %r : f32
+}}""",
+        lambda: [numpy.arange(8, dtype="f4"), numpy.zeros(8, "f4")],
+        halves,
+        loads=1,
+    ),
+    Case(
+        "buffers that loops exchange",
+        f"""func.func @f(%x: memref<1xf32>, %y: memref<1xf32>, %n: index) -> f32 {{ {HEAD}
+  %one = arith.constant 1.0 : f32
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x, %b = %y) -> (memref<1xf32>, memref<1xf32>) {{
+    %v = memref.load %a[%c0] : memref<1xf32>
+    %w = arith.addf %v, %one : f32
+    memref.store %w, %b[%c0] : memref<1xf32>
+    scf.yield %b, %a : memref<1xf32>, memref<1xf32>
+  }}
+  %q = memref.load %r#0[%c0] : memref<1xf32>
+  return %q : f32
+}}""",
+        lambda: [f4(0), f4(0), 3],
+        exchanged,
+        loads=1,
+    ),
+    Case(
+        "a value for the host and for a kernel",
+        f"""func.func @f(%s: memref<index>, %x: memref<?xindex>) -> index {{ {HEAD}
+  %n = memref.dim %x, %c0 : memref<?xindex>
+  %v = memref.load %s[] : memref<index>
+  memref.store %c0, %s[] : memref<index>
+  %w = arith.addi %v, %c1 : index
+  scf.parallel (%p) = (%c0) to (%n) step (%c1) {{
+    memref.store %w, %x[%p] : memref<?xindex>
+    scf.reduce
+  }}
+  return %w : index
+}}""",
+        lambda: [numpy.array(4), numpy.zeros(3, "i8")],
+        spread,
+        loads=1,
+    ),
+    Case(
+        "a division that a check guards",
+        f"""func.func @f(%k: memref<i64>, %x: memref<?xi64>, %d: i64) {{ {HEAD}
+  %zero = arith.constant 0 : i64
+  %n = memref.dim %x, %c0 : memref<?xi64>
+  %v = memref.load %k[] : memref<i64>
+  %ok = arith.cmpi ne, %d, %zero : i64
+  cf.assert %ok, "division by zero"
+  %q = arith.divsi %v, %d : i64
+  scf.parallel (%p) = (%c0) to (%n) step (%c1) {{
+    memref.store %q, %x[%p] : memref<?xi64>
+    scf.reduce
+  }}
+  return
+}}""",
+        lambda: [numpy.array(12), numpy.zeros(3, "i8"), 5],
+        divided,
+    ),
 ]
 
 
@@ -384,3 +588,31 @@ def test_values(case: Case) -> None:
         assert have == want
     assert case.loads in (None, got.loads)
     assert got.swept == 0
+
+
+def test_a_failing_check_comes_before_what_it_guards() -> None:
+    case = next(case for case in CASES if "division" in case.name)
+    with pytest.raises(CallError, match="assertion 0"):
+        build(case.source).call("f", numpy.array(12), numpy.zeros(3, "i8"), 0)
+
+
+WIDTHS = [
+    ("i1", True),
+    ("i8", -3),
+    ("i16", -3),
+    ("i32", -70000),
+    ("i64", 1 << 40),
+    ("f16", 2.5),
+    ("f32", 2.5),
+    ("f64", 1e300),
+    ("index", 7),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), WIDTHS, ids=[kind for kind, _ in WIDTHS])
+def test_host_reads_of_every_type(kind: str, value: Any) -> None:
+    source = (
+        f"func.func @f(%x: memref<{kind}>) -> {kind} {{ %v = memref.load %x[] : memref<{kind}> return %v : {kind} }}"
+    )
+    array = numpy.array(value).astype(dtype(kind))
+    assert build(source).call("f", array).results[0] == value

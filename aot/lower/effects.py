@@ -67,6 +67,26 @@ _ACCESSES = frozenset(
     }
 )
 _NOT_PURE = _ACCESSES | {"vector.print", "vector.mask", "vector.yield", "vector.warp_execute_on_lane_0"}
+_DIVISIONS = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("arith", "index")
+    for name in (
+        "divsi",
+        "divui",
+        "ceildivsi",
+        "ceildivui",
+        "floordivsi",
+        "remsi",
+        "remui",
+        "divs",
+        "divu",
+        "ceildivs",
+        "ceildivu",
+        "floordivs",
+        "rems",
+        "remu",
+    )
+)
 _READS = frozenset({"memref.load", "affine.load", "vector.load", "vector.transfer_read"})
 CONTROL = frozenset(
     {
@@ -127,6 +147,11 @@ def is_pure(op: mlir.Operation) -> bool:
     if len(op.regions) or op.name in _NOT_PURE:
         return False
     return op.name in _PURE_OPS or op.name.partition(".")[0] in _PURE_DIALECTS
+
+
+def speculatable(op: mlir.Operation) -> bool:
+    """Whether a pure operation may run before the checks in front of it: a division traps, a read can go astray."""
+    return is_pure(op) and not is_access(op) and op.name not in _DIVISIONS
 
 
 def storable(type_: ir.Type) -> bool:

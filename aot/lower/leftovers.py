@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 
 from mlir import ir
 
@@ -119,7 +120,8 @@ def _can_join(op: mlir.Operation, kind: Kind) -> bool:
 
 def _move(piece: Sequence[tuple[mlir.Operation, Kind]]) -> int:
     """Turn one piece into direct reads of the host, at most one launch, and direct reads again."""
-    device = [op for op, kind in piece if kind is Kind.DEVICE and not _erase_if_dead(op)]
+    alive = [(op, kind) for op, kind in piece if not _erase_if_dead(op)]
+    device = [op for op, kind in alive if kind is Kind.DEVICE]
     if not device:
         return 0
     demand = Demand(device[-1])
@@ -129,7 +131,7 @@ def _move(piece: Sequence[tuple[mlir.Operation, Kind]]) -> int:
     while first < end and _is_direct(device[end - 1], demand):
         end -= 1
     if middle := device[first:end]:
-        outline(_members(middle, Demand(middle[-1])), middle[-1])
+        outline(_members([op for op, _ in alive], middle), middle[-1])
     for op in device[:first] + device[end:]:
         _read(op)
     return 1 if middle else 0
@@ -157,43 +159,36 @@ def _read(op: mlir.Operation) -> None:
     op.erase()
 
 
-def _members(device: Sequence[mlir.Operation], demand: Demand) -> list[mlir.Operation]:
+def _members(operations: Sequence[mlir.Operation], device: Sequence[mlir.Operation]) -> list[mlir.Operation]:
     """The device operations, what depends on them between them, and what only kernels need behind them."""
     group = Group()
     inside = set(device)
-    for op in _between(device[0], device[-1]):
+    for op in operations[operations.index(device[0]) :]:
         if op in inside or (group.feeds(op) and effects.is_pure(op)):
             group.add(op)
-    return [*group.members, *_followers(group, demand)]
-
-
-def _between(first: mlir.Operation, last: mlir.Operation) -> Iterator[mlir.Operation]:
-    """The operations of a block from one to another, both included."""
-    inside = False
-    for each in list(first.block.operations):
-        op = each.operation
-        inside = inside or op == first
-        if inside:
-            yield op
-        if op == last:
-            return
+        if op == device[-1]:
+            break
+    return [*group.members, *_followers(group, Demand(device[-1]))]
 
 
 def _followers(group: Group, demand: Demand) -> list[mlir.Operation]:
     """Pure operations behind the last member that move up into the launch: the host does not need them, or cannot
-    read what they work on."""
+    read what they work on. What they use besides moves in front of the launch."""
     work = [result for op in group.members for result in op.results]
-    found: dict[mlir.Operation, bool] = {}
+    found: dict[mlir.Operation, None] = {}
     while work:
         value = work.pop()
         for user in [use.owner.operation for use in value.uses]:
             if user not in group.members and user not in found and _follows(user, value, demand):
-                _take(user, group, demand, found)
+                found.update((op, None) for op in demand.behind(user, found))
                 work.extend(user.results)
-    for op, depends in found.items():
-        if not depends:
+    inside = dict(group.members)
+    for op in sorted(found, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1)):
+        if any(mlir.owner(value) in inside for value in op.operands):
+            inside[op] = None
+        else:
             op.move_before(demand.anchor)
-    return [op for op, depends in found.items() if depends]
+    return [op for op in inside if op not in group.members]
 
 
 def _follows(op: mlir.Operation, value: mlir.Value, demand: Demand) -> bool:
@@ -201,19 +196,6 @@ def _follows(op: mlir.Operation, value: mlir.Value, demand: Demand) -> bool:
     if not behind or not demand.movable(op):
         return False
     return not rtcalls.readable(value.type) or not any(demand.on_host(result) for result in op.results)
-
-
-def _take(op: mlir.Operation, group: Group, demand: Demand, found: dict[mlir.Operation, bool]) -> None:
-    """Find the operation and what it uses from behind the last member; True: it depends on the group."""
-    depends = False
-    for value in op.operands:
-        made_by = mlir.owner(value)
-        if isinstance(made_by, ir.Block) or made_by.block != demand.block:
-            continue
-        if made_by not in group.members and made_by not in found and demand.anchor.is_before_in_block(made_by):
-            _take(made_by, group, demand, found)
-        depends = depends or made_by in group.members or found.get(made_by, False)
-    found[op] = depends
 
 
 def _refuse_rest(function: mlir.Operation) -> None:

@@ -98,7 +98,7 @@ def _first_output(op: mlir.Operation) -> int:
 def _reduces(output: ir.AffineMap) -> bool:
     """Whether several points of the iteration space meet in one element of the output."""
     dims = {expr.position for expr in output.results if isinstance(expr, ir.AffineDimExpr)}
-    return len(dims) < output.n_dims
+    return bool(len(dims) < output.n_dims)
 
 
 def _chain(body: ir.Block, first: int, output: int) -> tuple[mlir.Operation, ...]:

@@ -123,6 +123,7 @@ def _load_in_kernels(escape: _Escape, scalar: mlir.Value) -> None:
     loads: dict[mlir.Operation, mlir.Value] = {}
     for use in escape.uses:
         kernel = launch_around(use.user)
+        assert kernel is not None, "the escape has host users"
         if kernel not in loads:
             with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]), kernel.location:
                 loads[kernel] = memref.LoadOp(scalar, []).result
@@ -131,6 +132,7 @@ def _load_in_kernels(escape: _Escape, scalar: mlir.Value) -> None:
     for kernel in loads:
         user = ancestor_in(escape.block, kernel)
         last = user if last is None or last.is_before_in_block(user) else last
+    assert last is not None, "an escape has users"
     with ir.InsertionPoint.after(last), last.location:
         rtcalls.free(scalar)
 
