@@ -27,7 +27,11 @@ void mlirAsyncRuntimeAwaitTokenAndExecute(void *, void *, void (*)(void *));
 void *mlirAsyncRuntimeCreateGroup(int64_t); int64_t mlirAsyncRuntimeAddTokenToGroup(void *, void *);
 void mlirAsyncRuntimeAwaitAllInGroupAndExecute(void *, void *, void (*)(void *)); void mlirAsyncRuntimeAwaitAllInGroup(void *);
 void mlirAsyncRuntimeSetTokenError(void *); _Bool mlirAsyncRuntimeIsTokenError(void *); _Bool mlirAsyncRuntimeIsGroupError(void *);
-void printMemrefF32(int64_t, void *); void printString(const char *);
+#define SHOWN(X) X(I8) X(I16) X(I32) X(I64) X(Ind) X(F16) X(BF16) X(F32) X(F64) X(C32) X(C64)
+#define DECLARE_PRINT(t) void printMemref##t(int64_t, void *); void _mlir_ciface_printMemref##t(void *);
+SHOWN(DECLARE_PRINT)
+void printString(const char *); void printI64(int64_t); void printU64(uint64_t); void printF16(uint16_t); void printBF16(uint16_t);
+void printF32(float); void printF64(double); void printOpen(void); void printClose(void); void printComma(void); void printNewline(void);
 void memrefCopy(int64_t, void *, void *);
 
 /* ------------------------------------------------------------------ tables, as the generator writes them */
@@ -131,6 +135,24 @@ static int64_t do_loweredcluster(const int64_t *a) {
   return 0;
 }
 static int64_t do_print(const int64_t *a) { int64_t d[] = { a[0], a[0], 0, a[1], 1 }; printMemrefF32(1, d); return 0; }
+/* type (in SHOWN's order), address, offset, rank, then sizes and strides */
+static int64_t do_show(const int64_t *a) {
+#define PRINT(t) printMemref##t,
+#define PRINT_C(t) _mlir_ciface_printMemref##t,
+  static void (*const print[])(int64_t, void *) = { SHOWN(PRINT) };
+  static void (*const print_c[])(void *) = { SHOWN(PRINT_C) };
+  int64_t d[16] = { a[1], a[1], a[2] };
+  memcpy(d + 3, a + 4, (size_t)a[3] * 16);
+  struct { int64_t rank; void *descriptor; } unranked = { a[3], d };
+  print[a[0]](a[3], d);
+  print_c[a[0]](&unranked);
+  return 0;
+}
+static int64_t do_vector(const int64_t *a) {                   /* what vector.print calls */
+  printOpen(); printI64(a[0]); printComma(); printU64((uint64_t)a[0]); printComma(); printF32(0.1f); printComma(); printF64(1e-7);
+  printComma(); printF16(0x3c00); printComma(); printBF16(0x4049); printClose(); printNewline();
+  return 0;
+}
 static int64_t do_say(const int64_t *a) { (void)a; printString("said\n"); return 0; }
 /* from, to, rows, columns, from's row stride, to's row stride */
 static int64_t do_copy(const int64_t *a) {
@@ -140,6 +162,7 @@ static int64_t do_copy(const int64_t *a) {
   return 0;
 }
 static int64_t do_poke(const int64_t *a) { *(int32_t *)at(a[0]) = (int32_t)a[1]; return 0; }
+static int64_t do_poke16(const int64_t *a) { *(uint16_t *)at(a[0] + a[1]) = (uint16_t)a[2]; return 0; }
 static int64_t do_peek(const int64_t *a) { return *(int32_t *)at(a[0]); }
 static int64_t do_token(const int64_t *a) { (void)a; return words_of(mlirAsyncRuntimeCreateToken()); }
 static int64_t do_value(const int64_t *a) { return words_of(mlirAsyncRuntimeCreateValue(a[0])); }
@@ -164,7 +187,7 @@ static const struct { const char *name; int64_t (*run)(const int64_t *); } comma
 #define C(name) { #name, do_##name }
   C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
   C(record), C(waitevent), C(eventsync), C(eventdestroy), C(gpualloc), C(gpufree), C(memcpy), C(memset32), C(memset16), C(register),
-  C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(say), C(copy), C(poke), C(peek), C(token), C(value), C(emplace),
+  C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(show), C(vector), C(say), C(copy), C(poke), C(poke16), C(peek), C(token), C(value), C(emplace),
   C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(failresult), C(oops),
 #undef C
 };

@@ -1,0 +1,267 @@
+"""The runtime core on the fake driver: modules, clusters, captures, contexts, devices, drivers that lack something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakecuda import Core, build_fake
+
+READS, HOST_SYNC, MESSAGES = 1, 2, 4
+NO_BINARY = 209
+E_LIMIT, E_NO_DRIVER, E_FORKED, E_CAPTURE, E_UNSUPPORTED = -3, -6, -8, -9, -10
+LAUNCH = "launch 0 2 1 1 64 1 1"
+
+
+def names(log: list[str]) -> list[str]:
+    return [line.split()[0] for line in log]
+
+
+def live(core: Core) -> int:
+    return core.fake("live", 0)
+
+
+# ------------------------------------------------------------------ loading
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param(
+            NO_BINARY, ["Fake GPU (device 0, compute capability 9.0)", "sm_80 (cubin), sm_90a (cubin)"], id="gpu"
+        ),
+        pytest.param(
+            218, ["cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (218)", "driver's log: line 3: oops"], id="jit"
+        ),
+    ],
+)
+def test_load_errors(core: Core, code: int, expected: list[str]) -> None:
+    core.fake("fail", "cuModuleLoadDataEx", 1, code)
+    core.fake("set_jit_log", "line 3: oops\n")
+    result = core.call(LAUNCH)
+    assert result.code == code
+    assert result.message.startswith("pack.kernels: ")
+    for text in expected:
+        assert text in result.message
+    assert core.call(LAUNCH).code == 0, "a load that failed is tried again"
+
+
+@pytest.mark.parametrize("core", [{"driver": 12040}], indirect=True)
+@pytest.mark.parametrize("code", [200, 209, 218, 222])
+def test_old_driver_is_named(core: Core, code: int) -> None:
+    core.fake("fail", "cuModuleLoadDataEx", 1, code)
+    message = core.call(LAUNCH).message
+    assert "needs a driver for CUDA 13.0 or later, this one supports CUDA 12.4" in message
+    assert "ptxas 13.5" in message
+
+
+def test_kernel_that_the_image_lacks(core: Core) -> None:
+    core.fake("hide_function", "m__hopper_only")
+    assert core.call(LAUNCH).code == 0
+    result = core.call("launch 2 1 1 1 1 1 1")
+    assert result.code == 500
+    assert "kernel hopper_only of pack.kernels is not in the image that the driver took for Fake GPU" in result.message
+
+
+def test_load_in_a_capture_is_relaxed(core: Core) -> None:
+    core.call(LAUNCH)
+    assert "cuModuleLoadDataEx mode 2" in core.log()
+
+
+def test_preload(core: Core) -> None:
+    assert core.ask("preload")["code"] == 0
+    core.log()
+    core.call(LAUNCH)
+    assert "cuModuleLoadDataEx" not in names(core.log())
+
+
+def test_sources_load_apart(core: Core) -> None:
+    core.call(LAUNCH)
+    core.log()
+    assert core.call(f"other | {LAUNCH} | other").code == 0
+    assert names(core.log()).count("cuModuleLoadDataEx") == 1
+
+
+def test_threads_load_once_and_do_not_disturb_each_other(core: Core) -> None:
+    script = f"alloc 400 | poke $0 5 | {LAUNCH} | load32 $0 | alloc 8 | free $0"
+    assert core.ask("threads", 4, 100, script, READS) == [0, 0, 0, 0]
+    log = names(core.log())
+    assert (log.count("cuModuleLoadDataEx"), log.count("cuMemPoolCreate"), log.count("cuInit")) == (1, 1, 1)
+    assert (live(core), core.fake("bad_frees")) == (0, 0)
+
+
+def test_kernel_called_from_c(core: Core) -> None:
+    assert core.ask("kernel", 0, [2, 1, 1, 64, 1, 1, 0, 0, 0, 0])["code"] == 0
+    failed = core.ask("kernel", 1, [2, 1, 1, 64, 1, 1, 0, 0, 0, 0])
+    assert (failed["code"], "compiled for blocks" in failed["message"]) == (E_LIMIT, True)
+    assert core.ask("kernel", 0, [0, 1, 1, 64, 1, 1, 0, 0, 0, 0])["code"] == 0
+
+
+# ------------------------------------------------------------------ clusters
+
+
+@pytest.mark.parametrize(
+    ("cluster", "line"),
+    [
+        pytest.param("1 1 1", "cuLaunchKernel m__square grid 16x1x1 block 32x1x1 shared 0 s0", id="of one"),
+        pytest.param("2 1 1", "cuLaunchKernelEx m__square grid 16x1x1 block 32x1x1 cluster 2x1x1 shared 0 s0", id="2"),
+    ],
+)
+def test_clusters(core: Core, cluster: str, line: str) -> None:
+    core.call(LAUNCH)
+    core.log()
+    assert core.call(f"launch 0 16 1 1 32 1 1 0 {cluster}").code == 0
+    assert core.log()[-1] == line
+
+
+def test_large_clusters_are_opted_in(core: Core) -> None:
+    core.call(LAUNCH)
+    core.log()
+    assert core.call("launch 0 16 1 1 32 1 1 0 16 1 1").code == 0
+    assert core.log()[1:] == [
+        "cuFuncSetAttribute 14 1 m__square",
+        "cuLaunchKernelEx m__square grid 16x1x1 block 32x1x1 cluster 16x1x1 shared 0 s0",
+    ]
+
+
+# ------------------------------------------------------------------ captures
+
+
+@pytest.mark.parametrize(
+    ("flags", "script", "message"),
+    [
+        pytest.param(READS, "alloc 4 | load32 $0", "host code reads device memory", id="declared read"),
+        pytest.param(0, "alloc 4 | load32 $0", "host code reads device memory", id="read"),
+        pytest.param(HOST_SYNC, "stream | sync $0", "host code waits for the device", id="wait"),
+    ],
+)
+def test_waiting_in_a_capture_is_refused_before_it_breaks(core: Core, flags: int, script: str, message: str) -> None:
+    stream = core.ask("new_stream") if core.call("alloc 4").code == 0 else 0
+    core.fake("capture", stream, 1)
+    result = core.call(script, flags=flags, stream=stream)
+    assert (result.code, message in result.message) == (E_CAPTURE, True)
+    assert "cuStreamSynchronize" not in " ".join(core.log())
+    assert core.call(f"alloc 4 | {LAUNCH}", flags=MESSAGES, stream=stream).code == 0, "others can be captured"
+    assert "cuStreamSynchronize" not in " ".join(core.log())
+
+
+# ------------------------------------------------------------------ contexts and devices
+
+
+@pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
+def test_two_devices(core: Core) -> None:
+    for device in (0, 1, 0, 1):
+        assert core.call(f"alloc 4 | {LAUNCH}", device=device).code == 0
+    log = names(core.log())
+    assert (log.count("cuModuleLoadDataEx"), log.count("cuMemPoolCreate")) == (2, 2)
+    assert core.call("alloc 4", device=2).message == "there is no CUDA device 2"
+    assert live(core) == 0
+
+
+@pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
+def test_callers_context_comes_back(core: Core) -> None:
+    core.call("alloc 4", device=0)
+    before = core.ask("current")
+    core.call("alloc 4", device=1)
+    assert core.ask("current") == before
+
+
+def test_own_context_is_used_and_its_handle_may_come_back(core: Core) -> None:
+    core.call(LAUNCH)
+    mine = core.fake("context_new", 0, 0)
+    core.ask("use_context", mine)
+    core.log()
+    assert core.call(f"alloc 4 | {LAUNCH}").code == 0
+    assert names(core.log()).count("cuModuleLoadDataEx") == 1
+    core.fake("context_destroy", mine)
+    again = core.fake("context_new", 0, 0)
+    assert again == mine, "the fake reuses handles, as the driver does"
+    core.ask("use_context", again)
+    assert core.call(f"alloc 4 | {LAUNCH}").code == 0
+    log = names(core.log())
+    assert log.count("cuModuleLoadDataEx") == 1, "another context: loaded anew"
+    assert "cuMemPoolCreate" not in log, "a pool is the device's"
+
+
+def test_primary_context_that_was_reset_is_taken_again(core: Core) -> None:
+    assert core.call(f"alloc 4 | {LAUNCH}").code == 0
+    core.fake("context_destroy", core.ask("current"))
+    core.log()
+    assert core.call(f"alloc 4 | {LAUNCH}").code == 0
+    log = names(core.log())
+    assert (log.count("cuDevicePrimaryCtxRetain"), log.count("cuModuleLoadDataEx")) == (1, 1)
+
+
+def test_forked_child_gets_an_error(core: Core) -> None:
+    assert core.call(LAUNCH).code == 0
+    child = core.ask("in_child", LAUNCH)
+    assert child["code"] == E_FORKED
+    assert "spawn" in child["message"]
+    assert core.call(LAUNCH).code == 0
+
+
+def test_fork_before_first_use_is_fine(core: Core) -> None:
+    assert core.ask("in_child", LAUNCH)["code"] == 0
+
+
+# ------------------------------------------------------------------ other drivers
+
+OPTIONAL = (
+    "cuCtxGetId",
+    "cuFuncLoad",
+    "cuLaunchKernelEx",
+    "cuMemPoolCreate",
+    "cuMemPoolSetAttribute",
+    "cuMemPoolTrimTo",
+    "cuMemAllocFromPoolAsync",
+    "cuMemFreeAsync",
+    "cuTensorMapEncodeTiled",
+)
+
+
+def test_driver_without_the_optional_entries(core_library: Path, tmp_path: Path) -> None:
+    core = Core(core_library, build_fake(tmp_path / "old", OPTIONAL), {"driver": 11010})
+    assert core.call(f"alloc 4 | {LAUNCH} | free $0 | alloc 8").code == 0
+    assert "cuMemFree_v2 m2" in core.log()
+    message = core.call("launch 0 2 1 1 1 1 1 0 2 1 1").message
+    assert "cuLaunchKernelEx needs an NVIDIA driver for CUDA 11.8 or later; this one supports CUDA 11.1" in message
+    result = core.call("alloc 4096 | tma $0 0 64 64 64 64 8 0 2 7")
+    assert (result.code, "CUDA 12.0 or later" in result.message) == (E_UNSUPPORTED, True)
+    core.stop()
+
+
+@pytest.mark.parametrize("core", [{"pools": 0}], indirect=True)
+def test_device_without_pools_waits_before_it_frees(core: Core) -> None:
+    assert core.call("alloc 4 | free $0").code == 0
+    assert core.log()[-4:] == [
+        "cuMemAlloc_v2 4",
+        "cuPointerGetAttribute m1 9",
+        "cuStreamSynchronize s0",
+        "cuMemFree_v2 m1",
+    ]
+
+
+def test_trim_gives_the_pool_back(core: Core) -> None:
+    core.call("alloc 4")
+    assert core.ask("core", "pool_trim", 0) == 0
+    assert core.log()[-1] == "cuMemPoolTrimTo pool1 0"
+
+
+def test_entry_that_every_driver_must_have(core_library: Path, tmp_path: Path) -> None:
+    core = Core(core_library, build_fake(tmp_path / "broken", ["cuStreamIsCapturing"]))
+    result = core.call(LAUNCH)
+    assert (result.code, "no cuStreamIsCapturing (CUDA 10.0" in result.message) == (E_NO_DRIVER, True)
+    core.stop()
+
+
+def test_library_that_cannot_be_opened(core_library: Path, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_text("not a library")
+    core = Core(core_library, tmp_path, steered=False)
+    for result in (core.call(LAUNCH), core.call(LAUNCH)):
+        assert (result.code, result.message.startswith("no NVIDIA driver on this machine: ")) == (E_NO_DRIVER, True)
+    core.stop()
+
+
+@pytest.mark.parametrize("core", [{"devices": 0}], indirect=True)
+def test_no_device(core: Core) -> None:
+    assert core.call(LAUNCH).message == "cuInit failed: CUDA_ERROR_NO_DEVICE (100), text of the driver"
