@@ -162,6 +162,31 @@ NEEDS = {
     ),
     "clusters": ("nvvm.cluster.arrive", "", "sm_89", "sm_90", "sm_90 or newer"),
     "cluster ids": ("%q = gpu.cluster_id x", "", "sm_80", "sm_90", "sm_90 or newer"),
+    "cluster ids, read": ("%q = nvvm.read.ptx.sreg.nclusterid.x : i32", "", "sm_89", "sm_90", "sm_90 or newer"),
+    "barrier of a cluster": ("nvvm.memory.barrier <cluster>", "", "sm_89", "sm_90", "sm_90 or newer"),
+    "fp8": (
+        "%q = nvvm.convert.f32x2.to.f8x2 %z, %z {rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>}"
+        " : i16 (f8E4M3FN)",
+        "",
+        "sm_80",
+        "sm_89",
+        "sm_89 or newer",
+    ),
+    "scales of fp8": (
+        "%q = nvvm.convert.f32x2.to.f8x2 %z, %z {rnd = #nvvm.fp_rnd_mode<rz>} : i16 (f8E8M0FNU)",
+        "",
+        "sm_100",
+        "sm_120a",
+        "sm_100a or newer",
+    ),
+    "float redux": (
+        "%p = arith.constant 1 : i32\n%q = nvvm.redux.sync fmin %z, %p : f32 -> f32",
+        "",
+        "sm_120a",
+        "sm_100f",
+        "sm_100a or sm_103a",
+    ),
+    "tensor memory": ("nvvm.tcgen05.wait <load>", "", "sm_100", "sm_100a", "sm_100a or sm_101a"),
     "wgmma": ("nvvm.wgmma.fence.aligned", "", "sm_90", "sm_90a", "needs sm_90a"),
     "wgmma on the next generation": ("nvvm.wgmma.fence.aligned", "", "sm_100a", "sm_90a", "needs sm_90a"),
     "registers": ("nvvm.setmaxregister increase 232", "", "sm_90", "sm_100a", "sm_90a or newer"),
@@ -195,6 +220,12 @@ def test_needs_of_operations(body: str, more: str, unfit: str, fit: str | None, 
     assert "aot.toml" in caught.value.hint
     if fit is not None:
         lowered(source, fit)
+
+
+def test_the_same_operation_may_fit_in_another_form() -> None:
+    lowered(kernel("nvvm.fence.proxy {kind = #nvvm.proxy_kind<alias>}"), "sm_75")
+    with pytest.raises(ArchUnfit):
+        lowered(kernel("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}"), "sm_75")
 
 
 def test_one_message_shows_all_places_and_the_strongest_need() -> None:
