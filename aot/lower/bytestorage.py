@@ -7,7 +7,7 @@ In: a module in which only moves and bit casts of small floats are left. Out: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mlir import ir
@@ -42,22 +42,6 @@ _REFUSED = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
 
 
 @dataclass(frozen=True)
-class Small:
-    """Small types found in a module."""
-
-    floats: tuple[str, ...]
-    """Small floats, sorted."""
-    in_memory: bool
-    """Whether memory of small floats or of i1 to i7 occurs."""
-    users: tuple[mlir.Operation, ...]
-    """Operations with such memory among their operands."""
-
-    def any(self) -> bool:
-        """Whether there is anything to do."""
-        return self.in_memory or bool(self.floats)
-
-
-@dataclass(frozen=True)
 class _Access:
     """A load or store of elements narrower than a byte."""
 
@@ -67,18 +51,17 @@ class _Access:
     loads: bool
 
 
-def find(module: mlir.Module) -> Small:
-    """What the module holds of such types."""
-    floats: set[str] = set()
-    users = []
-    in_memory = False
+def find(module: mlir.Module) -> frozenset[ir.Type]:
+    """The types of values, globals and signatures that hold small floats, or memory of i1 to i7."""
+    types: set[ir.Type] = set()
     for op in mlir.walk(module):
-        types = [*_types(op), *(value.type for value in op.operands)]
-        floats.update(name for name in map(_float_in, types) if name)
-        if any(_is_small_memory(type_) for type_ in types):
-            in_memory = True
-            users.append(op)
-    return Small(tuple(sorted(floats)), in_memory, tuple(users))
+        types.update(_types(op))
+    return frozenset(each for each in types if _float_in(each) or _is_small_memory(each))
+
+
+def has_floats(types: Iterable[ir.Type]) -> bool:
+    """Whether small floats are among what was found."""
+    return any(_float_in(each) for each in types)
 
 
 def use_bytes(module: mlir.Module) -> int:

@@ -75,12 +75,13 @@ _LOOKING = frozenset({"gpu.all_reduce", "gpu.shuffle", "gpu.subgroup_reduce", "g
 
 def rewrite(module: mlir.Module) -> int:
     """Rewrite a module in place; 0 when it has no such types, else the number of values that changed type."""
-    small = bytestorage.find(module)
-    if not small.any():
+    types = bytestorage.find(module)
+    if not types:
         return 0
-    if any(op.name.startswith("linalg.") for op in small.users):
+    if any(name.startswith("linalg.") for name in mlir.op_names(module)):
+        # Bodies of linalg operations work on elements as they are in memory.
         mlir.run_passes(module, ["convert-linalg-to-loops"], "lowering linalg")
-    if small.floats:
+    if bytestorage.has_floats(types):
         _spell_out(module)
     changed = bytestorage.use_bytes(module)
     for op in mlir.walk(module):
