@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from fakecuda import Core, build_fake
 
 READS, HOST_SYNC, MESSAGES = 1, 2, 4
@@ -200,6 +201,13 @@ def test_forked_child_gets_an_error(core: Core) -> None:
     assert core.call(LAUNCH).code == 0
 
 
+def test_child_of_a_parent_whose_other_library_used_cuda(core: Core) -> None:
+    core.ask("init_driver")
+    child = core.ask("in_child", LAUNCH)
+    assert child["code"] == E_FORKED
+    assert "was CUDA used before this process was forked?" in child["message"]
+
+
 def test_fork_before_first_use_is_fine(core: Core) -> None:
     assert core.ask("in_child", LAUNCH)["code"] == 0
 
@@ -265,3 +273,25 @@ def test_library_that_cannot_be_opened(core_library: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("core", [{"devices": 0}], indirect=True)
 def test_no_device(core: Core) -> None:
     assert core.call(LAUNCH).message == "cuInit failed: CUDA_ERROR_NO_DEVICE (100), text of the driver"
+
+
+# ------------------------------------------------------------------ the library itself
+
+
+def test_core_neither_links_the_driver_nor_reads_the_environment(core_library: Path) -> None:
+    with core_library.open("rb") as file:
+        elf = ELFFile(file)
+        needed = [tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")]
+        symbols = [s for s in elf.get_section_by_name(".dynsym").iter_symbols() if s["st_shndx"] == "SHN_UNDEF"]
+    assert not [name for name in needed if "cuda" in name]
+    undefined = {symbol.name for symbol in symbols}
+    assert not [name for name in undefined if name.startswith(("cu", "Py", "_Py", "getenv", "secure_getenv"))]
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [(0, "CUDA_SUCCESS"), (2, "CUDA_ERROR_OUT_OF_MEMORY"), (99999, "CUDA_ERROR_UNKNOWN"), (-1, "AOT_ASSERTION")],
+)
+def test_names_of_errors(core: Core, code: int, name: str) -> None:
+    core.call("alloc 4")
+    assert core.ask("error_name", code) == name

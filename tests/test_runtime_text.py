@@ -29,34 +29,27 @@ def test_print_reads_memory_of_any_kind(core: Core, make: str) -> None:
     assert core.fake("live", 0) == 0
 
 
+SIX = np.arange(6, dtype=np.float32)
 I8, I16, I32, I64, IND, F16, BF16, F32, F64, C32, C64 = range(11)
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "rest", "text"),
-    [
+    [  # data, offset, rank, sizes and strides, text
         pytest.param(I8, np.array([-1, 65], np.int8), "0 1 2 1", "[-1,  65]", id="i8 is a number"),
         pytest.param(I16, np.array([-300], np.int16), "0 1 1 1", "[-300]", id="i16"),
         pytest.param(I32, np.array([1, 2, 3], np.int32), "0 1 3 1", "[1,  2,  3]", id="i32"),
         pytest.param(I64, np.array([-(2**62)], np.int64), "0 0", "[-4611686018427387904]", id="i64, rank 0"),
-        pytest.param(
-            IND, np.array([2**64 - 1], np.uint64), "0 1 1 1", "[18446744073709551615]", id="index is unsigned"
-        ),
+        pytest.param(IND, np.array([2**64 - 1], np.uint64), "0 1 1 1", "[18446744073709551615]", id="index"),
         pytest.param(F16, np.array([0.1, -2], np.float16), "0 1 2 1", "[0.0999756,  -2]", id="f16"),
         pytest.param(BF16, np.array([3.14], ml_dtypes.bfloat16), "0 1 1 1", "[3.14062]", id="bf16"),
         pytest.param(F32, np.array([1e10, np.inf], np.float32), "0 1 2 1", "[1e+10,  inf]", id="f32"),
         pytest.param(F64, np.array([1 / 3, -np.inf], np.float64), "0 1 2 1", "[0.333333,  -inf]", id="f64"),
         pytest.param(C32, np.array([1 + 2j], np.complex64), "0 1 1 1", "[(1,2)]", id="complex of f32"),
         pytest.param(C64, np.array([1.5 - 2j, 0], np.complex128), "0 1 2 1", "[(1.5,-2),  (0,0)]", id="complex of f64"),
-        pytest.param(
-            F32, np.array(range(6), np.float32), "0 2 2 3 3 1", "[[0,   1,   2], \n [3,   4,   5]]", id="rows"
-        ),
-        pytest.param(
-            F32, np.array(range(6), np.float32), "1 2 2 2 3 1", "[[1,   2], \n [4,   5]]", id="offset, strides"
-        ),
-        pytest.param(
-            F32, np.array(range(6), np.float32), "0 2 3 2 1 3", "[[0,   3], \n [1,   4], \n [2,   5]]", id="columns"
-        ),
+        pytest.param(F32, SIX, "0 2 2 3 3 1", "[[0,   1,   2], \n [3,   4,   5]]", id="rows"),
+        pytest.param(F32, SIX, "1 2 2 2 3 1", "[[1,   2], \n [4,   5]]", id="offset, strides"),
+        pytest.param(F32, SIX, "0 2 3 2 1 3", "[[0,   3], \n [1,   4], \n [2,   5]]", id="columns"),
         pytest.param(F32, np.array(range(4), np.float32), "3 1 4 -1", "[3,  2,  1,  0]", id="backwards"),
         pytest.param(
             F32,

@@ -137,6 +137,10 @@ class Worker:
     def destroy_context(self, context: int) -> int:
         return int(self._fake.cuCtxDestroy_v2(ctypes.c_void_p(context)))
 
+    def init_driver(self) -> int:
+        """What another library in the process does."""
+        return int(self._fake.cuInit(0))
+
     def devices(self) -> int:
         """How many the driver sees."""
         count = ctypes.c_int()

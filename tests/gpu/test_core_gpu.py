@@ -69,6 +69,13 @@ def gpu_core(library: Path) -> Iterator[Core]:
             id="strided copy",
         ),
         pytest.param(f"{AWAIT_AND_SET} | sync $2 | load64 $0", FORK | READS, 9, id="chains really run together"),
+        pytest.param(
+            "alloc 8 | memset32 $0 0 2 | stream | launch 1 1 1 1 128 1 1 0 0 0 0 $2 0 $0 9 | stream"
+            " | launch 2 1 1 1 1 1 1 0 0 0 0 $4 0 $0 9 | sync $2 | load64 $0",
+            FORK | READS,
+            9,
+            id="a chain may start while another waits for it",
+        ),
         pytest.param("lowered 2", 0, 0, id="registered module"),
     ],
 )
