@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,7 @@ def build_folder(folder: Path, out: Path, archs: str) -> Built:
         built.failures.update(failures)
         built.message = "" if failures else done.stderr.strip()
         for source in failures:
-            (kept / "src" / f"{source}.mlir").unlink()
+            _take_out(kept / "src", source)
         if not failures:
             break
     else:
@@ -95,6 +96,15 @@ def _staged(folder: Path, out: Path) -> Path:
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(folder, kept / "src")
     return kept
+
+
+def _take_out(folder: Path, source: str) -> None:
+    """Removes a source, and its settings: those of an unknown source are an error."""
+    (folder / f"{source}.mlir").unlink()
+    settings = folder / "aot.toml"
+    if settings.exists():
+        section = rf"^\[source\.{re.escape(source)}\]\n(?:(?!\[).*\n)*"
+        settings.write_text(re.sub(section, "", settings.read_text(), flags=re.MULTILINE))
 
 
 def _failures(work: Path) -> dict[str, str]:

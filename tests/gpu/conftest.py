@@ -26,6 +26,7 @@ sys.path.insert(0, str(HERE.parent))  # fakecuda, where tests/conftest.py is not
 sys.path.insert(0, str(HERE.parent / "tensor_ops"))
 if os.environ.get("AOT_TEST_SITE"):
     sys.path.insert(0, os.environ["AOT_TEST_SITE"])
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of the GPU's memory
 REQUIRED = os.environ.get("AOT_TEST_GPU") == "required"
 
 

@@ -14,8 +14,8 @@ logs=${OUT:-gpu-logs}
 mkdir -p "$logs"
 site=$(mktemp -d)
 trap 'rm -rf "$site"' EXIT
-python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$folder"/*.whl || exit 2
-export AOT_TEST_SITE="$site" AOT_TEST_GPU=required PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+python3 -m pip install -q --no-index --no-deps --no-cache-dir --target "$site" "$folder"/*.whl || exit 2
+export AOT_TEST_SITE="$site" AOT_TEST_GPU=required PYTHONUNBUFFERED=1
 jobs=${JOBS:-6}
 failed=0
 
