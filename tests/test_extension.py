@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import platform
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from extension import source
 
 from aot import wheel
-from aot.model import CompiledSource
+from aot.model import CompiledSource, HostObject
 from aot.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cases.py")
@@ -211,3 +212,24 @@ def test_stubs_are_typed(site: Path, tmp_path: Path) -> None:
         '6: note: "plain" defined in "demopkg.demo"',
         '6: error: Missing named argument "block" for "plain"  [call-arg]',
     ], done.stdout
+
+
+@pytest.mark.parametrize(("machine", "accepted"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
+def test_machines_without_host_code_are_refused(
+    machine: str, accepted: bool, compiled: CompiledSource, tmp_path: Path
+) -> None:
+    other = dataclasses.replace(compiled, host=(HostObject("x86_64-linux-gnu", compiled.host[0].assembly),))
+    tree = source.write(tmp_path / "tree", source.spec(), other)
+    cmake = shutil.which("cmake", path=str(Path(sys.executable).parent)) or shutil.which("cmake")
+    assert cmake is not None
+    options = [
+        "-DCMAKE_SYSTEM_NAME=Linux",
+        f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
+        f"-DPython_EXECUTABLE={sys.executable}",
+    ]
+    command = [cmake, "-S", str(tree), "-B", str(tmp_path / "build"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = " ".join(done.stderr.split())
+    refused = f"demopkg has host code for x86_64-linux-gnu, not for {machine}" in words
+    assert refused != accepted, done.stdout + done.stderr
+    assert (done.returncode == 0) == accepted, done.stdout + done.stderr

@@ -187,6 +187,7 @@ PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t narg
 extern PyObject *aot_cuda_error;
 int aot_error_setup(PyObject *module);
 int aot_raise(int code, const char *message);                  /* always -1 */
+void aot_set_cause(PyObject *cause);                           /* of the exception that is set; takes the reference */
 PyObject *aot_type_name(PyObject *object);                     /* "numpy.ndarray", "int" */
 /* "<source>.<name>() argument 2 'y': expected memref<?x128xf32>, got ..." */
 int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const char *format, ...);

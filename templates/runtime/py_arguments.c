@@ -46,6 +46,33 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
   return lazy ? -1 : 0;
 }
 
+/* What a protocol or a framework says about an array does not say which argument it is. */
+static int name_argument(const aot_call *call, uint32_t index) {
+  if (PyErr_ExceptionMatches(aot_cuda_error) ||
+      !(PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
+        PyErr_ExceptionMatches(PyExc_ValueError)))
+    return -1;
+  PyObject *type, *cause, *trace, *kind = aot_type_name(call->args[index]);
+  if (!kind) {
+    PyErr_Clear();
+    kind = PyUnicode_FromString("array");
+  }
+  PyErr_Fetch(&type, &cause, &trace);
+  PyErr_NormalizeException(&type, &cause, &trace);
+  PyObject *text = cause ? PyObject_Str(cause) : NULL, *lines = text ? PyUnicode_Splitlines(text, 0) : NULL;
+  PyObject *first = lines && PyList_Size(lines) ? PyList_GetItem(lines, 0) : text;   /* torch adds its C++ frames */
+  if (first && kind)
+    aot_wrong(call, index, PyErr_GivenExceptionMatches(type, PyExc_ValueError) ? PyExc_ValueError : PyExc_TypeError,
+              ", got %U that cannot be taken: %U", kind, first);
+  Py_XDECREF(text);
+  Py_XDECREF(lines);
+  Py_XDECREF(kind);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  aot_set_cause(cause);
+  return -1;
+}
+
 static void note_first(aot_call *call, uint32_t index, const aot_kind *kind) {
   if (call->first < 0) {
     call->first = (int32_t)index;
@@ -70,7 +97,7 @@ static int read_quick(aot_call *call, uint32_t index, int64_t *slot) {
   }
   call->slots[index] = NULL;
   call->pending++;
-  return status;
+  return status < 0 ? name_argument(call, index) : 0;
 }
 
 /* Kernels take addresses: for a pointer always, for an array where its shape is fixed by the kernel. */
@@ -108,7 +135,7 @@ static int read_slow(aot_call *call, uint32_t index, int64_t *slot) {
   if (status > 0)
     return take(call, index, &kind, &view, slot);
   if (status < 0)
-    return -1;
+    return name_argument(call, index);
   PyObject *type = aot_type_name(object);
   if (type)
     aot_wrong(call, index, PyExc_TypeError, ", got %U: an array on a GPU is needed (with DLPack or __cuda_array_interface__)", type);

@@ -70,3 +70,14 @@ PyObject *aot_type_name(PyObject *object) {
   Py_XDECREF(name);
   return text;
 }
+
+void aot_set_cause(PyObject *cause) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (value && cause)
+    PyException_SetCause(value, cause);                        /* takes the reference */
+  else
+    Py_XDECREF(cause);
+  PyErr_Restore(type, value, trace);
+}

@@ -283,7 +283,8 @@ def case_broken_protocols() -> None:
         about = {**array.__cuda_array_interface__, **changes}
         return types.SimpleNamespace(__cuda_array_interface__=about)
 
-    refused(TypeError, "masked arrays", demo.twice, cai(mask=object()))
+    words = r"argument 1 'x': expected tensor<\?xf32>, got types.SimpleNamespace that cannot be taken: masked arrays"
+    refused(TypeError, words, demo.twice, cai(mask=object()))
     refused(TypeError, "little-endian", demo.twice, cai(typestr=">f4"))
     refused(TypeError, "got a unknown 16-bit array", demo.twice, cai(typestr="<V2"))
     refused(TypeError, "'shape' must be a tuple", demo.twice, cai(shape=[8]))
@@ -297,9 +298,15 @@ def case_broken_protocols() -> None:
             return (2, 0)
 
         def __dlpack__(self, **words: Any) -> Any:
-            raise BufferError("not today")
+            raise BufferError("not today\nframe #0")
 
-    refused(BufferError, "not today", demo.twice, Raising())
+    refused(
+        TypeError, r"argument 1 'x': .*got __main__.*Raising that cannot be taken: not today$", demo.twice, Raising()
+    )
+    try:
+        demo.twice(Raising())
+    except TypeError as error:
+        assert isinstance(error.__cause__, BufferError)
 
 
 def case_devices() -> None:
