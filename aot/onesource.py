@@ -120,7 +120,7 @@ def _device(
 ) -> tuple[FatBinary | None, tuple[str, ...]]:
     """The source's one fatbin, and what ptxas remarked."""
     if lowered.ready:
-        return _ready(job, lowered), ()
+        return _ready(job, lowered, selected)
     if lowered.device is None:
         return None, ()
     built = [
@@ -150,15 +150,24 @@ def _image(
     return built
 
 
-def _ready(job: CompileJob, lowered: LoweredSource) -> FatBinary:
-    """Ready binaries of the source, as they are."""
+def _ready(job: CompileJob, lowered: LoweredSource, selected: Selection) -> tuple[FatBinary, tuple[str, ...]]:
+    """Ready binaries of the source, as they are, and which of the requests they do not serve."""
     if lowered.device is not None:
         raise LoweringError(
             f"{job.path}: holds ready gpu.binary ops and kernels that are still to be compiled",
             hint="put them into sources of their own: a source has one binary",
         )
     given = [fatbin.Given(each.kind, each.data, each.target) for each in lowered.ready]
-    return fatbin.adopt(job.name, given, job.compress)
+    blob = fatbin.adopt(job.name, given, job.compress)
+    images = [arch.target(image.target) for image in blob.images if image.kind == arch.CUBIN]
+    images += [arch.target(image.target) for image in blob.images if image.kind == PTX and image.target[-1:].isdigit()]
+    missing = [
+        pick.requested.name
+        for pick in selected.picks
+        if pick.image.kind == arch.CUBIN and not any(arch.runs_on(image, pick.image.capability) for image in images)
+    ]
+    note = f"its ready binary has nothing for {', '.join(missing)}"
+    return blob, (note,) if missing else ()
 
 
 def _host(

@@ -85,7 +85,9 @@ class Terminal:
         self.bar.start()
 
     def stage(self, text: str) -> None:
-        self.bar.reset(self.task, description=text, total=None)
+        # A new task: resetting the old one would keep its count.
+        self.bar.remove_task(self.task)
+        self.task = self.bar.add_task(text, total=None)
 
     def progress(self, done: int, total: int, what: str) -> None:
         self.bar.update(self.task, completed=done, total=total)

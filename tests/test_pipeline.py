@@ -117,6 +117,25 @@ def test_sources_left_out_are_told(tmp_path: Path) -> None:
     assert any("'hopper' is left out" in note for note in done.heard.notes)
 
 
+def test_ready_binaries_pass_through(built: Built, tmp_path: Path) -> None:
+    blob = (built.folder / "build" / "objects" / "kernel" / job.BLOB).read_bytes()
+    escaped = "".join(f"\\{byte:02X}" for byte in blob)
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "ready.mlir").write_text(
+        "module attributes {gpu.container_module} {\n"
+        f'  gpu.binary @inner [#gpu.object<#nvvm.target<chip = "sm_80">, fatbin = "{escaped}">]\n'
+        "  func.func @run(%out: memref<?xi32>) {\n"
+        "    %c1 = arith.constant 1 : index\n"
+        "    gpu.launch_func @inner::@inner__iota blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)"
+        " args(%out : memref<?xi32>)\n    return\n  }\n}\n"
+    )
+    done = build_in(tmp_path, name="ready", archs="sm_75,sm_86")
+    assert (tmp_path / "build" / "tree" / "blobs" / "ready.fatbin").read_bytes() == blob
+    assert done.result.sources[0].images == ("sm_80", "sm_90", "compute_90")
+    assert any("its ready binary has nothing for sm_75" in note for note in done.heard.notes)
+
+
 def test_bytecode_is_a_source(tmp_path: Path) -> None:
     from mlir import ir
 
