@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 from fakecuda import Core, build_fake
 
 READS, HOST_SYNC, MESSAGES = 1, 2, 4
@@ -281,8 +283,12 @@ def test_no_device(core: Core) -> None:
 def test_core_neither_links_the_driver_nor_reads_the_environment(core_library: Path) -> None:
     with core_library.open("rb") as file:
         elf = ELFFile(file)
-        needed = [tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")]
-        symbols = [s for s in elf.get_section_by_name(".dynsym").iter_symbols() if s["st_shndx"] == "SHN_UNDEF"]
+        dynamic, table = elf.get_section_by_name(".dynamic"), elf.get_section_by_name(".dynsym")
+        assert isinstance(dynamic, DynamicSection)
+        assert isinstance(table, SymbolTableSection)
+        needed = [str(getattr(tag, "needed", "")) for tag in dynamic.iter_tags("DT_NEEDED")]
+        symbols = [symbol for symbol in table.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"]
+    assert "libc.so.6" in needed
     assert not [name for name in needed if "cuda" in name]
     undefined = {symbol.name for symbol in symbols}
     assert not [name for name in undefined if name.startswith(("cu", "Py", "_Py", "getenv", "secure_getenv"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,6 +127,7 @@ def test_first_call_may_be_in_a_capture(gpu_core: Core) -> None:
     assert set(gpu_core.ask("captured", "other | alloc 4", 0, stream, 1)["steps"]) == {0}
 
 
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="other workers change the GPU's free memory")
 def test_nothing_stays(gpu_core: Core) -> None:
     scripts = ["alloc 1000000 | alloc 5000000 | launch 0 1 1 1 1 1 1 | assert 0 0", "alloc 3000000 | result 0 70000"]
     for script in scripts:
