@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -152,6 +153,7 @@ def print_json(document: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command line and ends the process."""
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(run(arguments))
 
 
@@ -179,6 +181,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _show(trouble)
         report.say(_bug_text(error))
         return BUG
+
+
+def _stop(number: int, frame: object) -> None:
+    """A polite kill ends a build as Ctrl-C does: with its children, and nothing half-written."""
+    raise KeyboardInterrupt
 
 
 def _show(error: AotError) -> int:

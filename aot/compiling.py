@@ -65,7 +65,8 @@ def _edge(each: CompileJob, work: Path) -> rules.Edge:
     description = work / "jobs" / f"{each.name}.json"
     fileset.write_file(description, job.encode(each))
     inputs = (each.file, *((each.transform,) if each.transform else ()))
-    return rules.Edge(each.path, str(description), str(Path(each.output) / job.RESULT), inputs)
+    dumped = (str(Path(each.dump) / job.FIRST_DUMP),) if each.dump else ()
+    return rules.Edge(each.path, str(description), str(Path(each.output) / job.RESULT), inputs, dumped)
 
 
 def _environment() -> dict[str, str]:

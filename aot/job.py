@@ -19,6 +19,8 @@ from aot.errors import AotError, Diagnostic
 from aot.model import CompiledSource
 
 RESULT, FAILURE, BLOB, LOG = "source.json", "error.json", "blob.fatbin", "worker.log"
+FIRST_DUMP = "00-source.mlir"
+"""The file that every dump begins with."""
 LAST_WORDS = "aot: the disk fails: "
 """Begins the line by which a worker tells what it could not write down."""
 BUG = "bug"

@@ -2,7 +2,7 @@
 
 In a checkout they lie beside the package ``aot``, in an installed wheel inside it.
 
->>> (build_rules() / "compile.ninja.in").is_file()
+>>> (build_rules() / "compile.ninja").is_file()
 True
 """
 

@@ -2,8 +2,9 @@
 
 In: one Edge per source. Out: the text of ``build.ninja``.
 
->>> build_file([Edge("softmax", "/w/jobs/softmax.json", "/w/objects/softmax/source.json", ("/k/softmax.mlir",))], "/w")
-... # doctest: +SKIP
+>>> edge = Edge("softmax", "/w/jobs/softmax.json", "/w/objects/softmax/source.json", ("/k/softmax.mlir",))
+>>> "source.json: compile" in build_file([edge], "/w")
+True
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Edge:
     """Absolute path of the file that is there when the source is done."""
     inputs: tuple[str, ...]
     """Absolute paths of files that the job reads."""
+    also: tuple[str, ...] = ()
+    """Absolute paths of further outputs: when one is gone, the job runs again."""
 
 
 def build_file(edges: Sequence[Edge], work: str) -> str:

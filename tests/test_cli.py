@@ -154,7 +154,9 @@ def test_a_terminal_without_unicode_is_no_error(monkeypatch: pytest.MonkeyPatch)
     assert raw.getvalue() == b"gr\\xf6\\xdfe \\xd7\n"
 
 
-def test_ctrl_c_stops_a_build_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("whole", [True, False], ids=["as a terminal does", "the front process only"])
+def test_a_stopped_build_ends_at_once_and_leaves_nothing(tmp_path: Path, kill: signal.Signals, whole: bool) -> None:
     (tmp_path / "kernels").mkdir()
     source = (ROOT / "tests" / "bad" / "fine" / "double.mlir").read_text()
     for number in range(8):
@@ -168,7 +170,7 @@ def test_ctrl_c_stops_a_build_at_once_and_leaves_nothing(tmp_path: Path) -> None
         if line.startswith("compiling"):
             break
     time.sleep(0.3)
-    os.killpg(child.pid, signal.SIGINT)
+    (os.killpg if whole else os.kill)(child.pid, kill)
     start = time.monotonic()
     rest = child.communicate(timeout=30)[1]
     assert child.returncode == 130, rest
@@ -176,3 +178,5 @@ def test_ctrl_c_stops_a_build_at_once_and_leaves_nothing(tmp_path: Path) -> None
     assert "interrupted" in rest
     assert "Traceback" not in rest
     assert not (tmp_path / "dist").exists()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(child.pid, 0)

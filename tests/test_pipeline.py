@@ -62,6 +62,7 @@ def test_the_ir_of_each_stage_is_kept(built: Built) -> None:
     assert names[0] == "00-source.mlir"
     kinds = {name[3:] for name in names}
     assert {"linalg.mlir", "joined.mlir", "device-sm_80.mlir", "sm_80.ptx", "images.fatbin", "host.ll"} <= kinds
+    assert names[0] == job.FIRST_DUMP
     assert "gpu.binary" in (built.folder / "dump" / "tensor_level" / names[-3]).read_text()
 
 
@@ -200,6 +201,8 @@ def test_ninja_files_quote_what_ninja_reads() -> None:
     assert "builddir = /w x\n" in text
     assert "build /w$ x/o$:1/source.json: compile /w$ x/$$j.json | /k/a$ b.mlir\n" in text
     assert "  in_job = '/w x/$$j.json'\n" in text
+    edge = Edge("a", "/j.json", "/o/source.json", ("/k/a.mlir",), ("/d/00.mlir",))
+    assert "build /o/source.json | /d/00.mlir: compile /j.json | /k/a.mlir\n" in rules.build_file([edge], "/w")
 
 
 def test_the_python_interface_has_the_same_words() -> None:

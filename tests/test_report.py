@@ -1,0 +1,63 @@
+"""What is shown while a build runs: a bar on a terminal, lines elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from aot import report
+
+
+class Screen(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def tell(reporter: report.Reporter) -> None:
+    reporter.stage("compiling 2 sources")
+    reporter.progress(1, 2, "a.mlir")
+    reporter.progress(2, 2, "b.mlir")
+    reporter.note("[odd] markup")
+    reporter.detail("a command")
+    reporter.stage("packaging")
+    reporter.close()
+
+
+PLAIN = "compiling 2 sources\n[1/2] a.mlir\n[2/2] b.mlir\nnote: [odd] markup\n"
+KINDS = [
+    ("plain", False, False, PLAIN + "packaging\n"),
+    ("verbose", False, True, PLAIN + "a command\npackaging\n"),
+    ("quiet", True, False, ""),
+]
+
+
+@pytest.mark.parametrize(("quiet", "verbose", "text"), [row[1:] for row in KINDS], ids=[row[0] for row in KINDS])
+def test_lines(quiet: bool, verbose: bool, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tell(report.reporter(quiet=quiet, verbose=verbose))
+    assert capsys.readouterr() == ("", text)
+
+
+def test_a_terminal_gets_a_bar_and_lines_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    tell(report.reporter(quiet=False, verbose=False))
+    assert "note: [odd] markup" in screen.getvalue()
+    assert "a command" not in screen.getvalue()
+
+
+def test_tables_can_be_cut_by_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    report.table("archs", ["name", "n"], [["sm_80", "1"], ["x", "22"]])
+    assert capsys.readouterr().out == "archs\nname   n\nsm_80  1\nx      22\n"
+
+
+def test_a_table_on_a_terminal_has_a_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    report.table("archs", ["name"], [["sm_80"]])
+    assert "sm_80" in screen.getvalue()
+    assert screen.getvalue() != "archs\nname\nsm_80\n"
