@@ -151,8 +151,12 @@ void mlirAsyncRuntimeAwaitAllInGroup(void *group) { await(group); }
 void *mlirAsyncRuntimeGetValueStorage(void *value) { return ((object *)value)->storage; }
 void mlirAsyncRuntimeExecute(void *coroutine, resume_function resume) { resume(coroutine); }
 
-void mlirAsyncRuntimeAwaitTokenAndExecute(void *token, void *coroutine, resume_function resume) { await_and_resume(token, coroutine, resume); }
-void mlirAsyncRuntimeAwaitValueAndExecute(void *value, void *coroutine, resume_function resume) { await_and_resume(value, coroutine, resume); }
+void mlirAsyncRuntimeAwaitTokenAndExecute(void *token, void *coroutine, resume_function resume) {
+  await_and_resume(token, coroutine, resume);
+}
+void mlirAsyncRuntimeAwaitValueAndExecute(void *value, void *coroutine, resume_function resume) {
+  await_and_resume(value, coroutine, resume);
+}
 void mlirAsyncRuntimeAwaitAllInGroupAndExecute(void *group, void *coroutine, resume_function resume) {
   await_and_resume(group, coroutine, resume);
 }

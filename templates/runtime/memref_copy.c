@@ -18,8 +18,8 @@ static void copy_run(const copying *c, char *to, const char *from) {
     memmove(to, from, (size_t)c->run);
     return;
   }
-  must(c->frame, aot_record_driver(c->frame, aot_cu.cuMemcpyAsync((uintptr_t)to, (uintptr_t)from, (size_t)c->run, (CUstream)c->frame->stream),
-                                   "cuMemcpyAsync of %lld bytes", (long long)c->run));
+  int code = aot_cu.cuMemcpyAsync((uintptr_t)to, (uintptr_t)from, (size_t)c->run, (CUstream)c->frame->stream);
+  must(c->frame, aot_record_driver(c->frame, code, "cuMemcpyAsync of %lld bytes", (long long)c->run));
 }
 
 static void walk(const copying *c, int64_t axis, char *to, const char *from) {
@@ -52,7 +52,8 @@ void memrefCopy(int64_t element_bytes, void *source, void *target) {
   int from_device = 0, to_device = 0;
   must(frame, aot_is_device_memory(frame, from->array->aligned, &from_device));
   must(frame, aot_is_device_memory(frame, to->array->aligned, &to_device));
-  copying c = { frame, rank, 0, from->array->dims, from->array->dims + rank, to->array->dims + rank, element_bytes, from_device || to_device };
+  copying c = { .frame = frame, .rank = rank, .sizes = from->array->dims, .from_strides = from->array->dims + rank,
+                .to_strides = to->array->dims + rank, .element_bytes = element_bytes, .on_device = from_device || to_device };
   merge_dense(&c);
   frame->worked |= (uint8_t)c.on_device;
   walk(&c, 0, (char *)to->array->aligned + to->array->offset * element_bytes,

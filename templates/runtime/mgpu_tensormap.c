@@ -71,7 +71,8 @@ static int send(aot_frame *frame, uint64_t target, const CUtensorMap *map) {
   int capturing = 0;
   int code = aot_capturing(frame, stream, &capturing);
   if (code) return code;
-  if (!capturing) return aot_record_driver(frame, aot_cu.cuMemcpyHtoDAsync_v2(target, map, sizeof *map, stream), "cuMemcpyHtoDAsync of a TMA descriptor");
+  if (!capturing)
+    return aot_record_driver(frame, aot_cu.cuMemcpyHtoDAsync_v2(target, map, sizeof *map, stream), "cuMemcpyHtoDAsync of a TMA descriptor");
   uint32_t words[sizeof *map / 4];
   memcpy(words, map, sizeof words);
   for (size_t i = 0; !code && i < sizeof words / 4; i++)

@@ -29,7 +29,14 @@ static aot_frame *printing(const char *caller) {
 
 static float half_bits(uint32_t bits) { float raw; memcpy(&raw, &bits, 4); return __extendhfsf2(raw); }
 static float f16_at(const void *at) { uint16_t bits; memcpy(&bits, at, 2); return half_bits(bits); }
-static float bf16_at(const void *at) { uint16_t bits; memcpy(&bits, at, 2); uint32_t wide = (uint32_t)bits << 16; float v; memcpy(&v, &wide, 4); return v; }
+static float bf16_at(const void *at) {
+  uint16_t bits;
+  float value;
+  memcpy(&bits, at, 2);
+  uint32_t wide = (uint32_t)bits << 16;
+  memcpy(&value, &wide, 4);
+  return value;
+}
 
 #define ELEMENT(suffix, type, ...) \
   static void element_##suffix(const char *at) { type v[2]; memcpy(v, at, sizeof v[0] * WORDS); printf(__VA_ARGS__); }
