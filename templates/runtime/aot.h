@@ -187,7 +187,8 @@ void aot_context_leave(void *restore);
 int aot_module_load(const aot_source *source, uint64_t context_id, char *message, size_t size);
 /* Kernel handle in the frame's context; loads the module when needed. 0 or an error recorded like aot_module_load's. */
 int aot_kernel_handle(const aot_source *source, uint32_t kernel, uint64_t context_id, void **function, char *message, size_t size);
-/* Memory from our pool of the device, stream ordered. Falls back to cuMemAlloc where a device has no pools. */
+/* Memory from our pool of the device, stream ordered; the pool serves all contexts of the device. Falls back to cuMemAlloc where
+ * a device has no pools. A context of the device must be current (freeing on the legacy stream needs one, too). */
 int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes, uint64_t *address);
 int aot_pool_free(uint64_t address, void *stream);
 int aot_pool_trim(int device);                                 /* gives cached memory back to the driver */
