@@ -22,7 +22,14 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
 ROOT = TESTS.parent
+EXAMPLES = ROOT / "examples" / "kernels"
 ARCHS = "sm_80,sm_90"
+VARIANTS = {
+    "ptx_kernels": 'archs = "compute_75"',
+    "compressed_kernels": 'archs = "sm_90"\ncompress = "size"',
+    "foreign_kernels": 'archs = "sm_80"\nptx = false',
+}
+"""Packages of two examples whose images differ: PTX only, compressed, none that an H200 runs."""
 
 
 @dataclass
@@ -45,8 +52,11 @@ def main(arguments: Sequence[str]) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     generated = work_folder(options.out) / "tensor_ops"
     _python(str(TESTS / "tensor_ops" / "ops_table.py"), str(generated))
-    folders = [ROOT / "examples" / "kernels", TESTS / "cases", TESTS / "hazards", generated]
-    results = [build_folder(folder, options.out, options.archs) for folder in folders]
+    results = [
+        build_folder(folder, options.out, options.archs)
+        for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", generated)
+    ]
+    results += [build_folder(variant(name, options.out), options.out, None) for name in VARIANTS]
     for built in results:
         print(f"{built.folder.name}: {len(built.failures)} sources failed")
         for source, text in built.failures.items():
@@ -63,13 +73,25 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def build_folder(folder: Path, out: Path, archs: str) -> Built:
+def variant(name: str, out: Path) -> Path:
+    """A folder with two examples and the variant's settings."""
+    folder = work_folder(out) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for example in ("softmax.mlir", "vector_add.mlir"):
+        shutil.copy(EXAMPLES / example, folder)
+    settings = f'edition = 1\n\n[package]\nname = "{name}"\n\n[build]\n{VARIANTS[name]}\n'
+    (folder / "aot.toml").write_text(settings)
+    return folder
+
+
+def build_folder(folder: Path, out: Path, archs: str | None) -> Built:
     """One wheel of a folder; sources that fail are taken out and the rest is built again."""
+    asked = ("--archs", archs) if archs else ()
     built = Built(folder)
     kept = _staged(folder, out)
     for _ in range(2):
         work = kept / "work"
-        done = _python("-m", "aot", "build", str(kept / "src"), "--archs", archs, "--out", str(out),
+        done = _python("-m", "aot", "build", str(kept / "src"), *asked, "--out", str(out),
                        "--work", str(work), "-q", check=False)  # fmt: skip
         if done.returncode == 0:
             break

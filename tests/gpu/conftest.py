@@ -11,6 +11,7 @@ and under xdist a new worker goes on.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -35,9 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in Path(item.path).parents:
-            item.add_marker(pytest.mark.gpu)
+    ours = [item for item in items if HERE in Path(item.path).parents]
+    no_torch = pytest.mark.skip(reason="torch is not installed: no GPU tests")
+    for item in ours:
+        item.add_marker(pytest.mark.gpu)
+        if not REQUIRED and importlib.util.find_spec("torch") is None:
+            item.add_marker(no_torch)
 
 
 def missing(reason: str) -> NoReturn:
@@ -89,6 +93,12 @@ def hazards(torch: ModuleType) -> ModuleType:
 def tensor_ops(torch: ModuleType) -> ModuleType:
     """The package built from tests/tensor_ops."""
     return imported("tensor_op_kernels")
+
+
+@pytest.fixture(scope="session")
+def variant(torch: ModuleType) -> Any:
+    """``variant("ptx_kernels")``: one of build_packages.VARIANTS."""
+    return imported
 
 
 @pytest.fixture
