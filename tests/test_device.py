@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from aot.lower import device
 from aot.lower.device import DeviceJob
 
 PATH = "kernels/k.mlir"
+WORKGROUP = "#gpu.address_space<workgroup>"
 
 
 def kernel(body: str, arguments: str = "%a: memref<?xf32>") -> str:
@@ -120,6 +122,21 @@ def test_alignment_of_vectors(promised: bool, text: str) -> None:
     assert text in str(lowered(kernel(body), aligned_vectors=promised))
 
 
+def test_shared_memory_can_be_accessed_widely() -> None:
+    memory = [f"memref<{size}, {WORKGROUP}>" for size in ("3xi8", "64xf16", "8xf32")]
+    source = (
+        f'gpu.module @k {{\nmemref.global "private" @g : {memory[2]}\n'
+        f"gpu.func @f(%i: index, %x: i8, %y: f16, %z: f32) workgroup(%a: {memory[0]}, %b: {memory[1]}, "
+        f"%c: {memory[1]} {{llvm.align = 128 : i64}}) kernel {{\n%g = memref.get_global @g : {memory[2]}\n"
+        f"memref.store %x, %a[%i] : {memory[0]}\nmemref.store %y, %b[%i] : {memory[1]}\n"
+        f"memref.store %y, %c[%i] : {memory[1]}\nmemref.store %z, %g[%i] : {memory[2]}\ngpu.return }} }}"
+    )
+    text = str(lowered(source))
+    globals_ = re.findall(r"llvm.mlir.global .*@(\w+)\(\) \{(.*)\}", text)
+    found = {name: re.findall(r"alignment = (\d+)", attributes) for name, attributes in globals_}
+    assert found == {"g": ["16"], "__wg_f_0": [], "__wg_f_1": ["16"], "__wg_f_2": ["128"]}
+
+
 def test_targets_of_the_source_are_replaced() -> None:
     source = kernel("").replace("@k {", '@k [#nvvm.target<chip = "sm_50">] {')
     text = str(lowered(source, "sm_80"))
@@ -149,8 +166,6 @@ def test_stages_are_dumped() -> None:
     assert seen == ["device-sm_80"]
 
 
-WORKGROUP = "#gpu.address_space<workgroup>"
-BARRIERS = f"%b: !nvgpu.mbarrier.group<memorySpace = {WORKGROUP}>"
 NEEDS = {
     "cp.async": ("nvvm.cp.async.commit.group", "", "sm_75", "sm_80", "sm_80 or newer"),
     "redux": (

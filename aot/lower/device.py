@@ -17,7 +17,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import devicemath, devicevectors, needs
+from aot.lower import devicemath, devicevectors, needs, sharedmemory
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -105,6 +105,7 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
         # places that kernel assertions print.
         mlir.run_passes(module, ["gpu.module(strip-debuginfo)"], what)
     devicemath.lower(module)
+    sharedmemory.align(module)
     _run(module, LOOPS, what)
     _lower_vectors(module, job, what)
     _run(module, TO_BRANCHES, what)
