@@ -80,6 +80,9 @@ def text(found: Inspection) -> str:
         parts.append(f"{package.manifest['package']} {package.manifest['version']}, made by {made}")
         parts.append(f"needs a driver of CUDA {_cuda(tools['min_driver_cuda'])} or newer")
         parts += [_module_text(module) for module in package.manifest["modules"]]
+        parts += [
+            f"{name}: left out: built for none of its architectures" for name in package.manifest.get("left_out", ())
+        ]
     else:
         parts.append(f"{package.path}: no {opened.MANIFEST} beside it; images only")
         parts += [_images_text(blob) for blob in package.blobs]

@@ -123,7 +123,8 @@ def _package(planned: Plan, compiled: Sequence[CompiledSource]) -> fileset.FileS
     """The generated package as a value."""
     spec = _spec(planned, compiled)
     templates = package.read_templates(resources.templates())
-    return package.render(spec, compiled, metadata.manifest(spec, compiled), templates)
+    document = {**metadata.manifest(spec, compiled), "left_out": list(planned.left_out)}
+    return package.render(spec, compiled, document, templates)
 
 
 def _tool_id(planned: Plan) -> str:
