@@ -351,6 +351,26 @@ func.func @f(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
     assert "memref.store" not in loop
 
 
+LAYER = """
+  %e{0} = tensor.empty() : tensor<64x64xf32>
+  %f{0} = linalg.fill ins(%z : f32) outs(%e{0} : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %m{0} = linalg.matmul ins(%x{0}, %w : tensor<64x64xf32>, tensor<64x64xf32>)
+    outs(%f{0} : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %t{0} = math.tanh %m{0} : tensor<64x64xf32>
+  %x{1} = arith.addf %t{0}, %x0 : tensor<64x64xf32>"""
+
+
+def test_what_follows_a_contraction_is_part_of_its_launch() -> None:
+    layers = "".join(LAYER.format(number, number + 1) for number in range(3))
+    done = lower(
+        f"func.func @f(%x0: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {{"
+        f"\n  %z = arith.constant 0.0 : f32{layers}\n  return %x3 : tensor<64x64xf32>\n}}"
+    )
+    assert done.text.count("gpu.launch ") == 3
+    assert len(re.findall(r"call @aot_rt_alloc\(", done.text)) == 2
+    assert len(re.findall(r"call @aot_rt_free\(", done.text)) == 2
+
+
 def test_stages_are_dumped_in_order() -> None:
     assert lower(SUM).stages == ("linalg", "buffers", "memory", "launches", "device")
 
@@ -464,7 +484,8 @@ ERRORS = [
     (
         "layout of a buffer",
         f"func.func @f(%x: {M}) {{\n  %a = memref.alloc() : {COLUMNS}\n"
-        f"  linalg.exp ins(%x : {M}) outs(%a : {COLUMNS})\n  memref.copy %a, %x : {COLUMNS} to {M}\n  return\n}}",
+        f"  linalg.exp ins(%x : {M}) outs(%a : {COLUMNS})\n  linalg.transpose ins(%a : {COLUMNS}) outs(%x : {M})"
+        " permutation = [1, 0]\n  return\n}",
         2,
         "not row-major",
     ),

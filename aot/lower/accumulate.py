@@ -1,4 +1,4 @@
-"""Reductions keep their running value in a register, and loops that could be one launch stand side by side.
+"""Reductions keep their running value in a register.
 
 In: loops made from linalg, in which a reduction loads and stores its result in every iteration. Out: the value is
 carried by the loop, loaded once before it and stored once after it.
@@ -23,9 +23,6 @@ from aot.lower import views
 USER_LOOP = "aot.user_loop"
 """Attribute that tells loops of the source from those made from linalg, during one pass."""
 
-_MOVABLE = frozenset({"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim"}) | views.VIEWS
-"""Dialects and operations; an assertion may fail as early as it can."""
-
 
 def mark_user_loops(module: ir.Module, *, present: bool) -> None:
     """Put the mark on all sequential loops, or take it off."""
@@ -40,13 +37,6 @@ def carry(module: ir.Module) -> int:
     """Carry reductions of all unmarked loops, inner ones first; the number of loops changed."""
     loops = [op for op in mlir.walk(module) if op.name == "scf.for" and USER_LOOP not in op.attributes]
     return sum(_carry(loop) for loop in loops)
-
-
-def gather_loops(module: ir.Module) -> None:
-    """Move computations of sizes, views and assertions that stand between parallel loops in front of them."""
-    blocks = {op.block for op in mlir.walk(module) if op.name == "scf.parallel"}
-    for block in blocks:
-        _gather(block)
 
 
 @dataclass(frozen=True)
@@ -116,17 +106,3 @@ def _made_inside(value: ir.Value, loop: ir.Operation, inside: set[ir.Operation])
     if isinstance(made_by, ir.Block):
         return made_by == loop.regions[0].blocks[0] or made_by.owner.operation in inside
     return made_by in inside
-
-
-def _gather(block: ir.Block) -> None:
-    first: ir.Operation | None = None
-    late: set[ir.Value] = set()
-    for op in [each.operation for each in block.operations]:
-        if first is None:
-            first = op if op.name == "scf.parallel" else None
-            continue
-        movable = op.name in _MOVABLE or op.name.split(".")[0] in _MOVABLE or op.name == "cf.assert"
-        if movable and not any(value in late for value in op.operands):
-            op.move_before(first)
-        else:
-            late.update(op.results)

@@ -200,3 +200,18 @@ def fuse(module: ir.Module) -> None:
 def clean(module: ir.Module) -> None:
     """Extents of intermediates in terms of arguments, and assertions that always hold removed."""
     mlir.run_passes(module, _FUSE_ONCE[1:], "simplifying")
+
+
+def separate_fills(module: ir.Module) -> None:
+    """A tensor of its own for each use of an empty or filled one.
+
+    They look alike to common subexpression elimination, but a shared one can be written in place only once: all
+    other uses would get a copy of its contents.
+    """
+    for name in ("linalg.fill", "tensor.empty"):
+        for op in [each for each in mlir.walk(module) if each.name == name and len(each.results)]:
+            for use in list(op.results[0].uses):
+                user = use.owner.operation
+                with ir.InsertionPoint(user):
+                    user.operands[use.operand_number] = op.clone().operation.results[0]
+            op.erase()

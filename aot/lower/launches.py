@@ -19,12 +19,12 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot import mlir
-from aot.lower import accumulate, rtcalls, schedule
+from aot.lower import accumulate, forward, fusion, rtcalls, schedule
 from aot.lower.schedule import Nest, Schedule
+from aot.model import Function
 
 _FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-to-parallel-loops)")
 _TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize", "cse")
-_FUSE = ("func.func(scf-parallel-loop-fusion)", "canonicalize")
 _CLEAN = ("lower-affine", "canonicalize", "cse")
 
 _SCRATCH_BYTES = 1024
@@ -40,15 +40,15 @@ _DEVICE_OPS = frozenset(
 )
 
 
-def emit(module: ir.Module) -> int:
+def emit(module: ir.Module, functions: Sequence[Function]) -> int:
     """Make the launches; their number."""
     accumulate.mark_user_loops(module, present=True)
     mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")
     accumulate.carry(module)
     accumulate.mark_user_loops(module, present=False)
     mlir.run_passes(module, _TO_PARALLEL, "making loops parallel")
-    accumulate.gather_loops(module)
-    mlir.run_passes(module, _FUSE, "fusing loops")
+    fusion.fuse(module, functions)
+    forward.stores_to_loads(module)
     launches = 0
     while nests := [op for op in mlir.walk(module) if _is_outermost(op)]:
         for nest in nests:

@@ -1,0 +1,116 @@
+"""Neighbouring parallel loops over the same iterations become one loop, hence one launch.
+
+In: blocks of host code with parallel loops. Out: the same with fewer of them, in the same order.
+
+``parallel (i, j) { store 0, %c[i, j] }; parallel (i, j) { load %c[i, j]; ...; store %c[i, j] }``  becomes one loop.
+
+Two loops may be fused when each buffer that one of them writes and the other uses is touched in both at the element
+of the iteration only. Upstream's pass wants loops side by side, counts stores, and knows less of overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mlir import ir
+
+from aot import mlir
+from aot.lower import overlap, views
+from aot.lower.signature import public_functions
+from aot.model import ArrayType, Function
+
+_MOVABLE = frozenset({"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim"}) | views.VIEWS
+"""Dialects and operations that may come earlier; so may an assertion, which then fails as early as it can."""
+_BETWEEN = frozenset({"memref.alloc", "memref.dealloc"})
+_HOST_WORK = _BETWEEN | {"func.call"}
+"""In a body: the loop may have to run on the host, and must not take others with it."""
+
+
+def fuse(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Fuse loops in all blocks of host code."""
+    by_name = {function.name: function for function in functions}
+    for function in public_functions(module):
+        signature = by_name[mlir.symbol_name(function)]
+        arguments = function.regions[0].blocks[0].arguments
+        tensors = [
+            value
+            for value, argument in zip(arguments, signature.args, strict=True)
+            if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
+        ]
+        for block in {op.block for op in mlir.walk(function) if _is_loop(op)}:
+            _hoist(block)
+            # A fill belongs to what comes after it, not to the loop before it.
+            _fuse_block(block, tensors, fills=True)
+            _fuse_block(block, tensors, fills=False)
+
+
+def _is_loop(op: ir.Operation) -> bool:
+    return op.name == "scf.parallel" and not len(op.results)
+
+
+def _hoist(block: ir.Block) -> None:
+    """Move computations and assertions in front of the block's first loop."""
+    first: ir.Operation | None = None
+    late: set[ir.Value] = set()
+    for op in _operations(block):
+        if first is None:
+            first = op if _is_loop(op) else None
+            continue
+        movable = op.name in _MOVABLE or op.name.split(".")[0] in _MOVABLE or op.name == "cf.assert"
+        if movable and not any(value in late for value in op.operands):
+            op.move_before(first)
+        else:
+            late.update(op.results)
+
+
+def _fuse_block(block: ir.Block, tensors: Collection[ir.Value], *, fills: bool) -> None:
+    before: ir.Operation | None = None
+    frees: list[ir.Operation] = []
+    for op in _operations(block):
+        if _is_loop(op):
+            if before is not None and (not fills or _is_fill(before)) and _may_fuse(before, op, tensors):
+                _merge(before, op)
+                for free in reversed(frees):
+                    free.move_after(op)
+            else:
+                frees = []
+            before = op
+        elif op.name == "memref.dealloc":
+            frees.append(op)
+        elif op.name not in _BETWEEN:
+            before, frees = None, []
+
+
+def _is_fill(loop: ir.Operation) -> bool:
+    body = _operations(loop.regions[0].blocks[0])
+    return [op.name for op in body] == ["memref.store", "scf.reduce"]
+
+
+def _may_fuse(first: ir.Operation, second: ir.Operation, tensors: Collection[ir.Value]) -> bool:
+    if list(first.operands) != list(second.operands) or _HOST_WORK & (mlir.op_names(first) | mlir.op_names(second)):
+        return False
+    for one in overlap.accesses(first):
+        for other in overlap.accesses(second):
+            if not (one.writes or other.writes):
+                continue
+            if one.root == other.root:
+                if one.memory != other.memory or one.elements is None or one.elements != other.elements:
+                    return False
+            elif not overlap.separate(one.root, other.root, tensors):
+                return False
+    return True
+
+
+def _merge(first: ir.Operation, second: ir.Operation) -> None:
+    """Put the first body in front of the second one."""
+    source, target = first.regions[0].blocks[0], second.regions[0].blocks[0]
+    for mine, theirs in zip(source.arguments, target.arguments, strict=True):
+        mine.replace_all_uses_with(theirs)
+    start = _operations(target)[0]
+    for op in _operations(source)[:-1]:
+        op.move_before(start)
+    first.erase()
+
+
+def _operations(block: ir.Block) -> list[ir.Operation]:
+    return [each.operation for each in block.operations]
