@@ -57,6 +57,9 @@ def main(arguments: Sequence[str]) -> int:
         for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", generated)
     ]
     results += [build_folder(variant(name, options.out), options.out, None) for name in VARIANTS]
+    ready = work_folder(options.out) / "ready_kernels"
+    _python(str(TESTS / "gpu" / "ready_sources.py"), str(ready))
+    results.append(build_folder(ready, options.out, None))
     for built in results:
         print(f"{built.folder.name}: {len(built.failures)} sources failed")
         for source, text in built.failures.items():
@@ -122,7 +125,8 @@ def _staged(folder: Path, out: Path) -> Path:
 
 def _take_out(folder: Path, source: str) -> None:
     """Removes a source, and its settings: those of an unknown source are an error."""
-    (folder / f"{source}.mlir").unlink()
+    for file in folder.glob(f"{source}.mlir*"):
+        file.unlink()
     settings = folder / "aot.toml"
     if settings.exists():
         section = rf"^\[source\.{re.escape(source)}\]\n(?:(?!\[).*\n)*"

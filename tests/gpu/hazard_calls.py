@@ -269,6 +269,14 @@ def _launches() -> list[Call]:
             lambda x, s: float((x * s) @ np.array([1, 10, 100, 1000], "f4")),
         ),
         Call(
+            "first",
+            "default_device",
+            "counted",
+            lambda rng: (np.full(50, -1, "i4"), 0),
+            None,
+            lambda x, device: {0: np.arange(50, dtype="i4")},
+        ),
+        Call(
             "three",
             "shared_memory",
             "from_table",

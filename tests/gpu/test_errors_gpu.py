@@ -72,6 +72,15 @@ def test_out_of_memory_of_a_temporary(demo: ModuleType, torch: Any) -> None:
     assert demo.attention.attention(small, small, small).tolist() == [[[1.0, 1.0], [1.0, 1.0]]]
 
 
+def test_more_workgroup_memory_than_there_is(hazards: ModuleType, torch: Any) -> None:
+    x = torch.arange(16, dtype=torch.int32, device="cuda")
+    out = torch.zeros_like(x)
+    with pytest.raises((RuntimeError, ValueError), match=r"(?i)shared"):
+        hazards.shared_memory.reversed(x, out, 1 << 20)
+    hazards.shared_memory.reversed(x, out, 64)
+    assert torch.equal(out, x.flip(0))
+
+
 KERNEL_ASSERT = """
 import torch, hazard_kernels as k
 torch.cuda.init()

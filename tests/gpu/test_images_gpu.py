@@ -41,3 +41,27 @@ def test_packages_share_a_process(demo: ModuleType, cases: ModuleType, variant: 
     functions = (demo.softmax.softmax, cases.softmax_named.softmax, variant("ptx_kernels").softmax.softmax)
     results = [function(x) for function in functions]
     assert all(torch.allclose(result, torch.softmax(x, 1), atol=1e-6) for result in results)
+
+
+@pytest.mark.parametrize("source", ["ready_cubin", "ready_ptx", "ready_fatbin"])
+def test_ready_binaries(variant: Any, torch: Any, needs: Any, source: str) -> None:
+    needs((9, 0))
+    out = torch.zeros(2, dtype=torch.int32, device="cuda")
+    getattr(variant("ready_kernels"), source).times4(5, out)
+    assert out.tolist() == [20, 20]
+
+
+def test_bytecode(variant: Any, torch: Any, needs: Any) -> None:
+    needs((9, 0))
+    x = torch.arange(1000.0, device="cuda")
+    assert torch.equal(variant("ready_kernels").bytecode.vector_add(x, x), 2 * x)
+
+
+@pytest.mark.parametrize("address", [False, True], ids=["array", "address"])
+def test_kernel_of_another_compiler(variant: Any, torch: Any, needs: Any, address: bool) -> None:
+    """A marked llvm.func: pointers are arrays or addresses."""
+    needs((9, 0))
+    x = torch.zeros(1000, device="cuda")
+    variant("ready_kernels").marked.add_one(x.data_ptr() if address else x, 999, grid=8, block=128)
+    assert x[:999].eq(1).all()
+    assert x[999] == 0

@@ -63,6 +63,8 @@ def find(folder: Path) -> Found:
         run = _run_lines(text)
         if "mlir-runner" not in run:
             others.append((path, "executes nothing: tests what the compiler prints"))
+        elif "generate-runtime-verification" in run:
+            others.append((path, "tests the messages of another pass, generate-runtime-verification"))
         else:
             programs.append(_program(path, text, run))
     return Found(tuple(programs), tuple(others))
