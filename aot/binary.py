@@ -50,6 +50,8 @@ def cubin(module: mlir.Module, target: Target, requested: str, tools: Toolchain)
         try:
             data = _translate(module, f"format=bin toolkit={folder}")
         except LoweringError as error:
+            if shim.died():
+                raise ptxas.death(shim.words(), subject, target.name, tools) from error
             if not shim.words():
                 raise
             raise ptxas.failure(shim.words(), shim.ptx(), subject, target.name, tools) from error
@@ -161,5 +163,7 @@ def _check_ptx(text: bytes, module: mlir.Module, target: Target, tools: Toolchai
         file = Path(folder, "image.ptx")
         fileset.write_file(file, text)
         done = process.run([tools.ptxas, "-arch", target.chip, "-O0", "-o", f"{folder}/out", file])
+    if process.died(done):
+        raise ptxas.death(done.words(), subject, target.name, tools)
     if done.returncode:
         raise ptxas.failure(done.words(), text.decode(), subject, target.name, tools)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aot import fileset
 from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK
-from aot.errors import AotError, ArchUnfit, LoweringError, ToolMissing
+from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, ToolMissing
 from aot.model import Usage
 from aot.toolchain import Toolchain
 
@@ -33,6 +33,7 @@ PATH=/usr/bin:/bin
 for word in "$@"; do case "$word" in *.ptx) cp "$word" {folder}/input.ptx ;; esac; done
 {ptxas} -v "$@" >{folder}/words 2>&1
 code=$?
+echo $code >{folder}/code
 cat {folder}/words >&2
 exit $code
 """
@@ -48,6 +49,14 @@ class Shim:
         """What ptxas said in its last run; empty when it did not run."""
         file = self.folder / "words"
         return file.read_text("utf-8", "replace") if file.is_file() else ""
+
+    def died(self) -> bool:
+        """Whether its last run was ended by a signal: a shell tells 128 and the signal's number.
+
+        For an error of the code ptxas itself ends with 255.
+        """
+        file = self.folder / "code"
+        return file.is_file() and 128 < int(file.read_text()) <= 128 + 64
 
     def ptx(self) -> str:
         """What it was given in its last run."""
@@ -166,6 +175,15 @@ def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -
     if _NOT_HERE.search(words):
         return ArchUnfit(refusal, hint="leave this architecture out for this source in aot.toml")
     return LoweringError(refusal, hint="`--dump DIR` keeps the IR of each stage")
+
+
+def death(words: str, subject: str, target: str, tools: Toolchain) -> CompilerCrash:
+    """The error for a ptxas run that was ended by a signal."""
+    last = "\n".join(words.strip().splitlines()[-3:])
+    return CompilerCrash(
+        f"{subject}: ptxas {tools.ptxas_version} died while assembling for {target}\n{last}".rstrip(),
+        hint="`--dump DIR` keeps the IR of each stage; another toolkit (--toolkit DIR) may take it",
+    )
 
 
 def libdevice_missing(function: str, subject: str, tools: Toolchain) -> ToolMissing:

@@ -343,6 +343,15 @@ def test_failures_of_ptxas(source: str, archs: str, kind: type[AotError], words:
     assert "/tmp" not in caught.value.text()
 
 
+@pytest.mark.parametrize("archs", ["80", "compute_80"])
+def test_a_ptxas_that_dies(archs: str, tools: Toolchain, tmp_path: Path) -> None:
+    script = tmp_path / "ptxas"
+    script.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    script.chmod(0o755)
+    with pytest.raises(CompilerCrash, match=r"k\.mlir: ptxas .* died while assembling for (sm|compute)_80"):
+        build(EMPTY, archs, dataclasses.replace(tools, ptxas=script))
+
+
 def test_another_ptxas_is_never_taken(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_ROOT", str(tools.toolkit))
     monkeypatch.setattr(ptxas, "make_shim", lambda folder, tools: ptxas.Shim(folder))
