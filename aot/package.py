@@ -165,7 +165,8 @@ def _int64s(numbers: Sequence[int | None] | None) -> str:
 
 
 def _toml(text: str) -> str:
-    return json.dumps(text, ensure_ascii=True)
+    """A basic string: as in JSON, but for surrogates and DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _py(text: str) -> str:

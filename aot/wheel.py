@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ _MODULES = ("build", "scikit_build_core", "auditwheel", "elftools")
 """What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
 _EPOCH = "315532800"
 """1980-01-01, the first date a zip file can hold: the clock must not show in a wheel."""
+_PROGRESS = re.compile(r"-- |\[\d+/\d+\] |\*+ |TIP ")
+_SHOWN = 60
+"""Lines of a failed build that are shown."""
 _SETTINGS = {"NO_COLOR": "1", "LC_ALL": "C", "SOURCE_DATE_EPOCH": _EPOCH, "PYTHONSAFEPATH": "1"}
 
 
@@ -48,9 +52,8 @@ def build(tree: Path, folder: Path, *, sdist: bool = False) -> BuiltWheel:
         fileset.remove(old)
     kinds = ["--wheel", "--sdist"] if sdist else ["--wheel"]
     # The build folder is kept: the runtime's C files are the same bytes in every package, and compiled once.
-    options = ["--no-isolation", "--outdir", str(made), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
-    command = [sys.executable, "-m", "build", *kinds, *options, str(tree)]
-    process.check(command, env={**os.environ, **_SETTINGS}, error=PackageError)
+    options = ["--no-isolation", "--outdir", str(made.resolve()), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
+    _python("build", *kinds, *options, str(tree.resolve()), cwd=made)
     raw = _one(made, "*.whl")
     platform = _platform(raw)
     name, data = retagged(raw.name, fileset.read_file(raw), platform)
@@ -69,6 +72,25 @@ def _check_tools() -> None:
         )
 
 
+def _python(module: str, *arguments: str, cwd: Path) -> process.Completed:
+    """Runs a module of this Python away from the user's folder; its words become the error when it fails.
+
+    Compilers and CMake speak through the build frontend on both of its streams, so both are shown.
+    """
+    done = process.run([sys.executable, "-m", module, *arguments], cwd=cwd, env={**os.environ, **_SETTINGS})
+    if done.returncode == 0:
+        return done
+    said = [
+        line
+        for line in (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
+        if not _PROGRESS.match(line)
+    ]
+    raise PackageError(
+        f"`python -m {module}` failed with exit code {done.returncode}\n" + "\n".join(said[-_SHOWN:]).strip(),
+        hint="the generated package stays in the work folder, as `tree`: `pip install -v` of it shows everything",
+    )
+
+
 def _one(folder: Path, pattern: str) -> Path:
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
@@ -78,11 +100,7 @@ def _one(folder: Path, pattern: str) -> Path:
 
 def _platform(wheel: Path) -> str:
     """The tag that says which Linux the extension's symbols need."""
-    done = process.check(
-        [sys.executable, "-m", "auditwheel", "show", "--json", str(wheel)],
-        env={**os.environ, **_SETTINGS},
-        error=PackageError,
-    )
+    done = _python("auditwheel", "show", "--json", str(wheel.resolve()), cwd=wheel.parent)
     report = json.loads(done.stdout)
     outside = sorted(report["external_libs"])
     if outside:

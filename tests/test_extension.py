@@ -17,6 +17,7 @@ import pytest
 from extension import source
 
 from aot import wheel
+from aot.errors import PackageError
 from aot.model import CompiledSource, HostObject
 from aot.wheelfile import extension_of, problems
 
@@ -212,6 +213,14 @@ def test_stubs_are_typed(site: Path, tmp_path: Path) -> None:
         '6: note: "plain" defined in "demopkg.demo"',
         '6: error: Missing named argument "block" for "plain"  [call-arg]',
     ], done.stdout
+
+
+def test_compiler_errors_are_shown(compiled: CompiledSource, tmp_path: Path) -> None:
+    broken = dataclasses.replace(compiled, host=(HostObject(compiled.host[0].triple, b"  not an instruction\n"),))
+    tree = source.write(tmp_path / "tree", source.spec(), broken)
+    with pytest.raises(PackageError, match=r"(?s)python -m build.*FAILED: .*host/demo-.*\.s:1: [Ee]rror"):
+        wheel.build(tree, tmp_path / "wheel")
+    assert not list((tmp_path / "wheel").glob("*.whl"))
 
 
 @pytest.mark.parametrize(("machine", "accepted"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])

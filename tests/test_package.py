@@ -146,7 +146,7 @@ def test_runtime_travels_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     "description",
-    ['say "hi" \\ there', "it's", "ünïcode ✓", "a ''' b \"\"\" c"],
+    ['say "hi" \\ there', "it's", "ünïcode ✓ 🚀 \x7f", "a ''' b \"\"\" c"],
     ids=["quotes", "one", "utf8", "triple"],
 )
 def test_texts_are_quoted(description: str) -> None:

@@ -93,8 +93,8 @@ int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view);
 
 /* ------------------------------------------------------------------ a call */
 
-enum { AOT_STACK_WORDS = 512 };                                /* workspace on the stack; larger calls take it from the heap */
-/* Lays the workspace out: slots of arguments (descriptors, numbers), slots of results, then pointers and outputs. */
+/* A call's workspace: slots of arguments (descriptors, numbers), slots of results, then pointers and outputs. */
+enum { AOT_STACK_WORDS = 512 };                                /* up to here on the stack; larger calls take it from the heap */
 typedef struct aot_output {                                    /* memory of one result */
   PyObject *object;                                            /* owned: what is returned */
   PyObject *given;                                             /* borrowed: from out=; the fields below describe it */

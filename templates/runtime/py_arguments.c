@@ -86,14 +86,15 @@ static int read_quick(aot_call *call, uint32_t index, int64_t *slot) {
   PyObject *object = call->args[index];
   if (value->kind == AOT_SCALAR && !is_pointer(value))
     return aot_number_read(call, index, slot);
-  const aot_kind *kind = aot_kind_of(object);
-  if (!kind)
+  const aot_kind *found = aot_kind_of(object);
+  if (!found)
     return -1;
+  const aot_kind kind = *found;                                /* frameworks may run Python code, which may ask for other kinds */
   aot_view view;
-  int status = aot_view_fast(object, kind, &view);
+  int status = aot_view_fast(object, &kind, &view);
   if (status > 0) {
-    note_first(call, index, kind);
-    return take(call, index, kind, &view, slot);
+    note_first(call, index, &kind);
+    return take(call, index, &kind, &view, slot);
   }
   call->slots[index] = NULL;
   call->pending++;
@@ -129,7 +130,7 @@ static int read_slow(aot_call *call, uint32_t index, int64_t *slot) {
   const aot_kind *found = aot_kind_of(object);
   if (!found)
     return -1;
-  aot_kind kind = *found;                                      /* Python code is about to run: it may ask for other kinds */
+  const aot_kind kind = *found;
   aot_view view;
   int status = aot_view_slow(object, &kind, call->stream, &view);
   if (status > 0)
