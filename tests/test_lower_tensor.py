@@ -371,6 +371,35 @@ def test_what_follows_a_contraction_is_part_of_its_launch() -> None:
     assert len(re.findall(r"call @aot_rt_free\(", done.text)) == 2
 
 
+def test_a_sum_over_rows_is_one_launch() -> None:
+    reduce = "linalg.reduce { arith.addf } ins(%x : tensor<?x?xf32>) outs(%o : tensor<?xf32>) dimensions = [0]"
+    done = lower(
+        f"func.func @f(%x: tensor<?x?xf32>, %o: tensor<?xf32>) -> tensor<?xf32> {{\n  %r = {reduce}\n"
+        "  return %r : tensor<?xf32>\n}"
+    )
+    assert done.text.count("gpu.launch ") == 1
+    assert "scf.for" in done.ops - done.host_ops
+
+
+def test_neighbouring_threads_write_neighbouring_elements() -> None:
+    generic = (
+        "linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>],"
+        ' iterator_types = ["parallel", "parallel"]} ins(%x : memref<?x?xf32>) outs(%o : memref<?x?xf32>)'
+        " {\n^bb0(%a: f32, %b: f32): linalg.yield %a : f32 }"
+    )
+    text = lower(f"func.func @f(%x: memref<?x?xf32>, %o: memref<?x?xf32>) {{\n{generic}\nreturn\n}}").text
+    launch = text[text.index("gpu.launch") :]
+    fast = re.search(r"memref\.store %\w+, %\w+\[%\w+, (%\w+)\]", launch)
+    assert fast is not None
+    thread = re.search(r"threads\((%\w+),", launch)
+    assert thread is not None
+    assert re.search(rf"{fast[1]} = arith.addi %\w+, {thread[1]} :", launch)
+
+
+def test_what_is_left_runs_in_one_thread() -> None:
+    assert f'{schedule.ATTRIBUTE} = "one-thread"' in lower(SUM).text
+
+
 def test_stages_are_dumped_in_order() -> None:
     assert lower(SUM).stages == ("linalg", "buffers", "memory", "launches", "device")
 

@@ -19,7 +19,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot import mlir
-from aot.lower import accumulate, forward, fusion, rtcalls, schedule
+from aot.lower import accumulate, forward, fusion, interchange, rtcalls, schedule
 from aot.lower.schedule import Nest, Schedule
 from aot.model import Function
 
@@ -42,6 +42,7 @@ _DEVICE_OPS = frozenset(
 
 def emit(module: ir.Module, functions: Sequence[Function]) -> int:
     """Make the launches; their number."""
+    interchange.parallel_first(module)
     accumulate.mark_user_loops(module, present=True)
     mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")
     accumulate.carry(module)

@@ -29,6 +29,7 @@ from aot.lower import (
     leftovers,
     numerics,
     results,
+    schedule,
     shapecheck,
     signature,
     slicecheck,
@@ -119,6 +120,9 @@ def _finish(module: ir.Module) -> frozenset[str]:
     constants.sink(module)
     smallfloat.rewrite(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying host code")
+    for op in mlir.walk(module):
+        if op.name == "gpu.launch" and schedule.ATTRIBUTE not in op.attributes:
+            op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(schedule.ONE_THREAD)
     hostcheck.check(module)
     mlir.verify(module, "tensor-level lowering")
     return report.reads
