@@ -153,7 +153,7 @@ int aot_stream_read(PyObject *object, void **stream);
 int aot_stream_choose(aot_call *call);
 PyObject *aot_stream_owner(const aot_call *call);              /* new reference to what keeps call->stream alive; NULL: nothing, or an error is set */
 /* In the call's context: orders the call after the framework's stream, and the framework's stream after the call. */
-int aot_stream_before(const aot_call *call);
+int aot_stream_before(aot_call *call);
 int aot_stream_after(const aot_call *call);                    /* 0, or a code with its text in aot_last_error(): may run while an error is set */
 
 /* py_destination.c: in the call's context; after a failed `separate`, `finish` must still be called. */
@@ -195,6 +195,7 @@ int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const c
 /* py_driver.c: 0, or a code for aot_raise with its text in aot_last_error(). */
 int aot_stream_wait(void *waiting, void *on);
 int aot_stream_device(void *stream, int *device);              /* device -1: the driver cannot tell */
+int aot_stream_captures(void *stream);                         /* 1: into a CUDA graph */
 int aot_pointer_device(uint64_t address, int32_t *device_type, int *device);
 int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream);
 int aot_current_device(int *device);                           /* of the current context, else the default device */

@@ -109,7 +109,7 @@ const char *aot_array_problem(const aot_value *value, const aot_view *view, PyOb
   if (view->address % alignment && aot_view_count(view))
     return "its address is not a multiple of the element's size";
   if (view->readonly && value->role != AOT_IN)
-    return "it is read-only, and the call writes it";
+    return value->role == AOT_REF ? "it is read-only, and the call may write it" : "it is read-only, and the call writes it";
   return NULL;
 }
 

@@ -36,6 +36,12 @@ int aot_stream_device(void *stream, int *device) {
   return code ? aot_set_driver_error(code, "cuCtxGetDevice") : 0;
 }
 
+/* The legacy stream cannot be asked while another one is captured in its place: it takes no part in a capture itself. */
+int aot_stream_captures(void *stream) {
+  int status = CU_CAPTURE_NONE;
+  return aot_cu.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_CAPTURE_ACTIVE;
+}
+
 int aot_pointer_device(uint64_t address, int32_t *device_type, int *device) {
   int code = aot_driver_state();
   if (code)

@@ -9,6 +9,7 @@
 
 /* ------------------------------------------------------------------ memory, while host code runs */
 
+enum { NO_ALLOCATOR = 1 };
 typedef struct { char kind[64], text[512]; } allocator_words;
 
 /* Called from a framework's C++ frames: it only takes notes. */
@@ -18,6 +19,14 @@ static void note_error(void *context, const char *kind, const char *message) {
   snprintf(words->text, sizeof words->text, "%s", message ? message : "");
 }
 
+/* Types that only view memory (cuda.core's StridedMemoryView) have an allocator that says so. */
+static int has_no_allocator(const allocator_words *words) {
+  if (PyErr_Occurred() ? !PyErr_ExceptionMatches(PyExc_NotImplementedError) : strcmp(words->kind, "NotImplementedError"))
+    return 0;
+  PyErr_Clear();
+  return 1;
+}
+
 static int allocator_failed(const allocator_words *words) {
   if (!PyErr_Occurred())
     PyErr_Format(strcmp(words->kind, "MemoryError") ? PyExc_RuntimeError : PyExc_MemoryError, "memory for a result: %s%s%s", words->kind,
@@ -25,13 +34,14 @@ static int allocator_failed(const allocator_words *words) {
   return AOT_E_PYTHON;
 }
 
+/* 0; AOT_E_PYTHON; or NO_ALLOCATOR. */
 static int from_framework(aot_call *call, const aot_value *value, int64_t *shape, aot_output *output, uint64_t *address) {
   const dl_exchange *exchange = call->first_kind.exchange;
   dl_tensor prototype = {.device = {DL_CUDA, call->device}, .rank = value->rank, .dtype = {value->dl_code, value->dl_bits, 1}, .shape = shape};
   allocator_words words = {"", ""};
   dl_managed *managed = NULL;
   if (exchange->allocate(&prototype, &managed, &words, note_error))
-    return allocator_failed(&words);
+    return has_no_allocator(&words) ? NO_ALLOCATOR : allocator_failed(&words);
   *address = (uint64_t)(uintptr_t)managed->tensor.data + managed->tensor.byte_offset;
   void *object = NULL;
   if (exchange->object_from_managed(managed, &object))
@@ -88,8 +98,11 @@ static int give_memory(aot_call *call, aot_frame *frame, uint32_t k, int64_t byt
   if (output->given)
     return from_out(call, frame, k, address);
   const dl_exchange *exchange = call->first_kind.exchange;
+  int code = NO_ALLOCATOR;
   if (call->first_object && exchange && exchange->allocate && exchange->object_from_managed)
-    return from_framework(call, value, frame->extents, output, address);
+    code = from_framework(call, value, frame->extents, output, address);
+  if (code != NO_ALLOCATOR)
+    return code;
   return from_pool(call, frame, value, bytes, output, address);
 }
 

@@ -146,12 +146,19 @@ static int check_device(const aot_call *call) {
   return -1;
 }
 
-int aot_stream_before(const aot_call *call) {
+int aot_stream_before(aot_call *call) {
   if (!call->stream_option)
     return 0;
   if (check_device(call))
     return -1;
-  int code = differ(call) ? aot_stream_wait(call->stream, call->home) : 0;
+  if (!differ(call))
+    return 0;
+  /* A graph cannot depend on work outside it. The other way round, the capture forks to `stream` and joins it again. */
+  if (aot_stream_captures(call->stream) && !aot_stream_captures(call->home)) {
+    call->home_known = 0;
+    return 0;
+  }
+  int code = aot_stream_wait(call->stream, call->home);
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 

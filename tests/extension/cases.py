@@ -461,6 +461,11 @@ def case_results_become_the_callers_type() -> None:
 def case_allocator_errors() -> None:
     Framework.error = b"out of memory on device 0"
     refused(MemoryError, "out of memory on device 0", demo.twice, ExchangeArray(F32_8))
+    Framework.kind = b"ValueError"
+    refused(RuntimeError, "ValueError: out of memory on device 0", demo.twice, ExchangeArray(F32_8))
+    Framework.kind = b"NotImplementedError"  # a type that only views memory
+    made = demo.twice(ExchangeArray(F32_8))
+    assert isinstance(made, demopkg.DeviceArray)
     Framework.error = b""
     assert (content(demo.twice(ExchangeArray(F32_8))) == 2 * F32_8).all()
 
@@ -587,6 +592,27 @@ def case_streams_of_other_protocols() -> None:
     assert not any("Event" in line for line in lines), "no framework works on the default stream here"
     chained = demo.twice(demo.twice(x, stream=first))
     assert chained.stream == first, "our own arrays remember theirs"
+
+
+def case_streams_that_are_captured() -> None:
+    home, mine = kit.new_stream(), kit.new_stream()
+    x = ExchangeArray(F32_8)
+    demo.twice(x)
+    Framework.stream = home
+    kit.cuda.fake_capture(ctypes.c_void_p(mine), 1)
+    kit.log()
+    demo.twice(x, stream=mine)
+    assert not any("Event" in line for line in kit.log()), "a graph cannot depend on work outside it"
+    kit.cuda.fake_capture(ctypes.c_void_p(mine), 0)
+    kit.cuda.fake_capture(ctypes.c_void_p(home), 1)
+    demo.twice(x, stream=mine)
+    assert sum(line.startswith("cuStreamWaitEvent") for line in kit.log()) == 2, "the capture forks and joins"
+    demo.twice(x)
+    assert last_launch() == "s1"
+    waiting = ExchangeArray([3], "int32")
+    refused(RuntimeError, "captur", demo.waiting, waiting)
+    kit.cuda.fake_capture(ctypes.c_void_p(home), 0)
+    assert content(demo.waiting(waiting)).tolist() == [7, 7, 7]
 
 
 def case_stream_of_another_device() -> None:

@@ -239,6 +239,7 @@ class Framework:
     allocated: ClassVar[list[Any]] = []
     pending: ClassVar[dict[int, Any]] = {}
     error: bytes = b""
+    kind: bytes = b"MemoryError"
 
 
 @TENSOR_FROM
@@ -256,7 +257,7 @@ def _current_stream(kind: int, device: int, out: Any) -> int:
 @ALLOCATE
 def _allocate(prototype: Any, out: Any, context: int, set_error: int) -> int:
     if Framework.error:
-        SET_ERROR(set_error)(context, b"MemoryError", Framework.error)
+        SET_ERROR(set_error)(context, Framework.kind, Framework.error)
         return -1
     wanted = prototype.contents
     shape = tuple(wanted.shape[i] for i in range(wanted.rank))
