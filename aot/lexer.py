@@ -17,16 +17,18 @@ from dataclasses import dataclass
 TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r\f]+) | (?P<newline>\n) | (?P<comment>//[^\n]*)
-  | (?P<string>"(?:[^"\\\n]|\\.)*")
-  | (?P<symbol>@(?:[A-Za-z_][\w$.]*|"(?:[^"\\\n]|\\.)*"))
+  | (?P<numbers>(?:[-+]?\d[\w.]*(?:(?<=[eE])[-+]\d+)?\s*,\s*)+)
+  | (?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*")
+  | (?P<symbol>@(?:[A-Za-z_][\w$.]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"))
   | (?P<value>%(?:\d+|[A-Za-z_$.-][\w$.-]*)(?:\#\d+)?)
   | (?P<label>[\^!\#](?:\d+|[A-Za-z_$.-][\w$.-]*))
   | (?P<word>[A-Za-z_][\w$.]*)
-  | (?P<number>\d[\w.]*(?:[eE][-+]?\d+)?)
+  | (?P<number>\d[\w.]*(?:(?<=[eE])[-+]\d+)?)
   | (?P<sign>->|>=|<=|==|::|.)
     """,
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
+"""``numbers`` takes a whole list at once: constants may hold millions of them."""
 FUNCTION_OPS = frozenset({"func.func", "llvm.func", "gpu.func", "func"})
 MODULE_OPS = frozenset({"gpu.module", "module", "builtin.module"})
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}, frozenset(")]}>")

@@ -71,11 +71,16 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         kernels=kernels,
         fatbin=blob,
         host=_host(job, lowered.host_ir, tools, dump, mark),
-        messages=lowered.messages,
+        messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
-        notes=(*lowered.notes, *notes),
+        notes=_portable(job, (*lowered.notes, *notes)),
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
     )
+
+
+def _portable(job: CompileJob, texts: Sequence[str]) -> tuple[str, ...]:
+    """Texts that go into the package name the file without its folder: the same package comes from any folder."""
+    return tuple(text.replace(job.path, Path(job.path).name) for text in texts)
 
 
 def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:

@@ -13,6 +13,11 @@ from aot.report import Silent
 TENSOR = """\
 // Doubles.
 func.func @double(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %zero = arith.constant 0 : index
+  %most = arith.constant 4294967296 : index
+  %length = tensor.dim %x, %zero : tensor<?xf32>
+  %fits = arith.cmpi ult, %length, %most : index
+  cf.assert %fits, "x is too long"
   %y = arith.addf %x, %x : tensor<?xf32>
   return %y : tensor<?xf32>
 }

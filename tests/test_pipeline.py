@@ -57,6 +57,12 @@ def test_docs_and_names_come_from_the_text(built: Built) -> None:
     assert kernel["module"] == "inner"
 
 
+def test_messages_name_files_without_their_folder(built: Built) -> None:
+    """That the whole wheel is the same from another folder is checked below."""
+    tables = (built.result.tree / "csrc" / "tables.c").read_text()
+    assert '"x is too long (tensor-level.mlir:7)"' in tables
+
+
 def test_the_ir_of_each_stage_is_kept(built: Built) -> None:
     names = sorted(path.name for path in (built.folder / "dump" / "tensor_level").iterdir())
     assert names[0] == "00-source.mlir"
