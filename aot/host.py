@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aot import process
+from aot.cpuvariant import Variant
 from aot.errors import LoweringError, UsageError
 from aot.model import HostObject
 from aot.toolchain import Toolchain
@@ -24,6 +25,7 @@ PROCESSORS = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "generic"}
 
 # opt is not optional: it splits the coroutines of async.execute, which llc cannot.
 OPT = ("-passes=default<O2>", "-o", "-", "-")
+CPU_OPT = ("-passes=default<O3>", "-o", "-", "-")
 LLC = (
     "-O2", "-filetype=asm", "-asm-verbose=0", "-relocation-model=pic", "-function-sections", "-data-sections",
     "-o", "-", "-",
@@ -40,9 +42,19 @@ def assemble(llvm_ir: str, triple: str, subject: str, tools: Toolchain) -> HostO
     if triple not in PROCESSORS:
         raise UsageError(f"no host code for '{triple}'", hint=f"there is {', '.join(sorted(PROCESSORS))}")
     machine = (f"-mtriple={triple}", f"-mcpu={PROCESSORS[triple]}")
-    optimised = _run(tools.opt, (*machine, *OPT), llvm_ir.encode(), subject)
+    return HostObject(triple, _assembly(llvm_ir, machine, OPT, subject, tools))
+
+
+def assemble_cpu(llvm_ir: str, variant: Variant, subject: str, tools: Toolchain) -> HostObject:
+    """Compile tensor-level functions for one kind of processor: here loops are to become vector code."""
+    machine = (f"-mtriple={variant.triple}", f"-mcpu={variant.processor}", f"-mattr={variant.attributes}")
+    return HostObject(variant.triple, _assembly(llvm_ir, machine, CPU_OPT, subject, tools), variant.name)
+
+
+def _assembly(llvm_ir: str, machine: Sequence[str], passes: Sequence[str], subject: str, tools: Toolchain) -> bytes:
+    optimised = _run(tools.opt, (*machine, *passes), llvm_ir.encode(), subject)
     text = _run(tools.llc, (*machine, *LLC), optimised, subject)
-    return HostObject(triple, _hide_all(_IDENTITY.sub(b"", text)))
+    return _hide_all(_IDENTITY.sub(b"", text))
 
 
 def _run(tool: Path, options: Sequence[str], data: bytes, subject: str) -> bytes:

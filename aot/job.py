@@ -16,7 +16,7 @@ from pathlib import Path
 
 from aot import codec, errors, fileset
 from aot.errors import AotError, Diagnostic
-from aot.model import CompiledSource
+from aot.model import CompiledSource, HostObject
 
 RESULT, FAILURE, BLOB, LOG = "source.json", "error.json", "blob.fatbin", "worker.log"
 FIRST_DUMP = "00-source.mlir"
@@ -58,6 +58,8 @@ class CompileJob:
     """Folder for the IR of this source; None: not kept."""
     tool: str
     """Identifies aot, MLIR and ptxas: a change of any of them makes another job."""
+    cpu: bool = False
+    """Tensor-level functions are compiled for CPUs, too."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def write_result(job: CompileJob, compiled: CompiledSource) -> None:
         fileset.write_file(folder / BLOB, compiled.fatbin.data)
         light = dataclasses.replace(light, fatbin=dataclasses.replace(compiled.fatbin, data=b""))
     for host in compiled.host:
-        fileset.write_file(folder / _host_name(host.triple), host.assembly)
+        fileset.write_file(folder / _host_name(host), host.assembly)
     light = dataclasses.replace(light, host=tuple(dataclasses.replace(host, assembly=b"") for host in compiled.host))
     fileset.write_file(folder / RESULT, codec.encode(light))
 
@@ -92,7 +94,7 @@ def read_result(job: CompileJob) -> CompiledSource:
     if fatbin is not None:
         fatbin = dataclasses.replace(fatbin, data=fileset.read_file(folder / BLOB))
     host = tuple(
-        dataclasses.replace(each, assembly=fileset.read_file(folder / _host_name(each.triple)))
+        dataclasses.replace(each, assembly=fileset.read_file(folder / _host_name(each)))
         for each in compiled.host
     )
     return dataclasses.replace(compiled, fatbin=fatbin, host=host)
@@ -123,8 +125,8 @@ def as_error(found: Failure) -> AotError:
     return error
 
 
-def _host_name(triple: str) -> str:
-    return f"host-{triple}.s"
+def _host_name(host: HostObject) -> str:
+    return f"host-{host.triple}-{host.variant}.s" if host.variant else f"host-{host.triple}.s"
 
 
 def encode(job: CompileJob) -> bytes:

@@ -58,7 +58,7 @@ def _module(source: CompiledSource) -> dict[str, Any]:
         "blob_bytes": len(blob.data) if blob else 0,
         "blob_sha256": hashlib.sha256(blob.data).hexdigest() if blob else None,
         "images": [asdict(image) for image in blob.images] if blob else [],
-        "host": sorted(_MACHINES.get(code.triple, code.triple) for code in source.host),
+        "host": sorted(_MACHINES.get(code.triple, code.triple) for code in source.host if not code.variant),
         "functions": [_function(function) for function in source.functions],
         "kernels": [_kernel(source, kernel) for kernel in source.kernels],
         "skipped": list(source.skipped),

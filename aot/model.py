@@ -109,6 +109,8 @@ class Function:
     location: Location = Location()
     doc: str = ""
     """Comment that stands above the function in its source; may be empty."""
+    cpu: bool = False
+    """CPU code exists: the function also takes arrays of the CPU."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,9 @@ class HostObject:
     triple: str
     """``x86_64-linux-gnu`` or ``aarch64-linux-gnu``."""
     assembly: bytes
+    variant: str = ""
+    """Empty: host code of the GPU functions. Else CPU code of the tensor-level functions, for processors of this kind
+    (``aot.cpuvariant``), with entries ``aot_cpu_entry_<source>__<function>__<variant>``."""
 
 
 @dataclass(frozen=True)

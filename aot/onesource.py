@@ -70,7 +70,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         functions=functions,
         kernels=kernels,
         fatbin=blob,
-        host=_host(job, lowered.host_ir, tools, dump, mark),
+        host=_host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark),
         messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
         notes=_portable(job, (*lowered.notes, *notes)),
@@ -85,7 +85,9 @@ def _portable(job: CompileJob, texts: Sequence[str]) -> tuple[str, ...]:
 
 def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
     names = {function: naming.argument_names(text.names) for function, text in texts.items()}
-    return Request(job.name, names, Options(wide_accumulation=job.accumulate == "f32"), job.passes)
+    return Request(
+        job.name, names, Options(wide_accumulation=job.accumulate == "f32"), job.passes, job.triples if job.cpu else ()
+    )
 
 
 def _described(
@@ -187,4 +189,18 @@ def _host(
         mark(f"host code for {triple}")
         found.append(host.assemble(llvm_ir, triple, job.path, tools))
         dump.keep(f"host-{triple}.s", found[-1].assembly)
+    return tuple(found)
+
+
+def _cpu(
+    job: CompileJob, lowered: LoweredSource, tools: Toolchain, dump: Dump, mark: Callable[[str], None]
+) -> tuple[HostObject, ...]:
+    """Code of tensor-level functions for every kind of processor."""
+    found = []
+    for code in lowered.cpu:
+        name = f"cpu-{code.variant.triple}-{code.variant.name}"
+        mark(f"code for {code.variant.processor}")
+        dump.keep(f"{name}.ll", code.llvm_ir.encode())
+        found.append(host.assemble_cpu(code.llvm_ir, code.variant, job.path, tools))
+        dump.keep(f"{name}.s", found[-1].assembly)
     return tuple(found)

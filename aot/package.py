@@ -19,7 +19,7 @@ import jinja2
 
 from aot.errors import PackageError
 from aot.fileset import FileSet
-from aot.model import CompiledSource, PackageSpec
+from aot.model import CompiledSource, HostObject, PackageSpec
 from aot.signatures import Stub, stubs
 from aot.tables import SourceRow, source_row
 
@@ -103,8 +103,13 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
 
 def _binaries(sources: Sequence[CompiledSource]) -> dict[str, bytes]:
     blobs = {f"blobs/{source.name}.fatbin": source.fatbin.data for source in sources if source.fatbin}
-    host = {f"host/{source.name}-{code.triple}.s": code.assembly for source in sources for code in source.host}
+    host = {_host_file(source, code): code.assembly for source in sources for code in source.host}
     return blobs | host
+
+
+def _host_file(source: CompiledSource, code: HostObject) -> str:
+    """CPU code has the variant in its name."""
+    return f"host/{source.name}-{'-'.join(filter(None, (code.triple, code.variant)))}.s"
 
 
 def _triples(sources: Sequence[CompiledSource]) -> list[str]:

@@ -109,6 +109,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         images=source.selection.names(),
         skipped=source.selection.skipped,
         triples=planned.triples,
+        cpu=planned.cpu,
         compress=planned.compress,
         accumulate=source.accumulate,
         passes=source.passes,

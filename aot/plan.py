@@ -95,6 +95,8 @@ class Plan:
     work: Path
     dump: Path | None
     notes: tuple[str, ...]
+    cpu: bool = False
+    """Tensor-level functions are compiled for CPUs, too."""
 
 
 def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) -> Plan:
@@ -131,6 +133,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         work=work,
         dump=Path(request.dump).absolute() if request.dump else None,
         notes=(*requested.notes, *_notes(requested.targets, left_out, ptx=ptx)),
+        cpu=requested.host,
     )
 
 

@@ -13,8 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aot import mlir
-from aot.lower import device, entries, hostcode, kernels, launch, level, outline, prepare, syncrule, tensor, undefined
+from aot import cpuvariant, mlir
+from aot.lower import (
+    cpu,
+    device,
+    entries,
+    hostcode,
+    kernels,
+    launch,
+    level,
+    outline,
+    prepare,
+    syncrule,
+    tensor,
+    undefined,
+)
+from aot.lower.cpu import CpuCode
 from aot.lower.outline import ReadyObject
 from aot.model import MESSAGES, Function, Kernel
 
@@ -32,6 +46,8 @@ class Request:
     options: Options = field(default_factory=Options)
     passes: tuple[str, ...] = ()
     """The source's own passes, run first."""
+    cpus: tuple[str, ...] = ()
+    """Triples of the machines whose CPUs run tensor-level functions, too."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,8 @@ class LoweredSource:
     own_chips: tuple[str, ...]
     """Chips that the source's own gpu.modules name."""
     notes: tuple[str, ...]
+    cpu: tuple[CpuCode, ...] = ()
+    """Code of the tensor-level functions for CPUs, by triple and variant."""
 
 
 def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSource:
@@ -70,10 +88,16 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     messages: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     written: kernels.Written = {}
+    code: tuple[CpuCode, ...] = ()
     if parts.tensor is not None:
+        copy = cpu.copy(parts.tensor) if request.cpus else None
         done = tensor.lower(parts.tensor, request.names, request.options, dump)
         modules.append(done.module)
         functions, messages, notes = _with_messages(done.module, done.functions), done.messages, done.notes
+        if copy is not None:
+            code = _cpu(copy, request, messages, dump)
+            messages = code[-1].messages
+            functions = tuple(replace(each, cpu=True) for each in functions)
     if parts.launch is not None:
         kept = launch.lower(parts.launch, request.names, dump, len(messages))
         modules.append(kept.module)
@@ -86,7 +110,17 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     named = entries.named(functions, request.source)
     host_ir = hostcode.lower(joined.host, named, found, request.source, dump) if named else ""
     isolated = device.isolate(joined.host) if joined.device is not None and found else None
-    return LoweredSource(named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes)
+    return LoweredSource(named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes, code)
+
+
+def _cpu(module: mlir.Module, request: Request, messages: tuple[str, ...], dump: mlir.Dumper) -> tuple[CpuCode, ...]:
+    """Code of the tensor-level functions for every variant of every machine."""
+    prepared = cpu.prepare(module, request.names, wide=request.options.wide_accumulation, dump=dump)
+    done: list[CpuCode] = []
+    for variant in (each for triple in request.cpus for each in cpuvariant.of(triple)):
+        done.append(cpu.lower(prepared, cpu.CpuJob(request.source, variant, messages), module.context, dump))
+        messages = done[-1].messages
+    return tuple(done)
 
 
 def _with_messages(module: mlir.Module, functions: Sequence[Function]) -> tuple[Function, ...]:

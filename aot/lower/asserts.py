@@ -8,15 +8,17 @@ Upstream's lowering would print the text and abort the process. Assertions in ke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 
 from aot import mlir
 from aot.lower.rtcalls import assert_ as call_assert
 
 
-def rewrite(module: ir.Module, first: int = 0) -> tuple[str, ...]:
-    """Replace host assertions; their messages, of which the first has index ``first`` in the source's table."""
-    messages: list[str] = []
+def rewrite(module: ir.Module, first: int = 0, earlier: Sequence[str] = ()) -> tuple[str, ...]:
+    """Replace host assertions; their messages that are new. ``first`` is the index of the first earlier one in the table."""
+    messages: list[str] = list(earlier)
     asserted: set[tuple[ir.Block, ir.Value]] = set()
     for op in [each for each in mlir.walk(module) if each.name == "cf.assert" and not mlir.inside_kernel(each)]:
         known = (op.block, op.operands[0])
@@ -28,7 +30,7 @@ def rewrite(module: ir.Module, first: int = 0) -> tuple[str, ...]:
             with ir.InsertionPoint(op), op.location:
                 call_assert(op.operands[0], first + messages.index(text))
         op.erase()
-    return tuple(messages)
+    return tuple(messages[len(earlier) :])
 
 
 def _message(op: ir.Operation) -> str:

@@ -68,7 +68,7 @@ def lower(
     """LLVM IR of the host functions; ``host`` stays as it is."""
     module = host.operation.clone()
     _leave_device_code_out(module)
-    _drop_interfaces(module)
+    drop_interfaces(module)
     stacks = _own_stacks(module)
     _run(module)
     rule = launchcall.LaunchRule(
@@ -79,12 +79,18 @@ def lower(
     launchcall.lower(module, rule)
     launchcall.hoist_stack_memory(module, stacks)
     _erase_binaries(module)
+    text = finish(module, entries.named(functions, source), source)
+    dump("host-llvm", module)
+    return text
+
+
+def finish(module: mlir.Module, functions: Sequence[Function], source: str) -> str:
+    """LLVM IR of code in the LLVM dialect, with the entry points that ``functions`` name, and nothing undefined."""
     _make_internal(module)
-    entries.add(module, entries.named(functions, source), source)
+    entries.add(module, functions, source)
     externals.drop_unused(module)
     _check(module)
     mlir.verify(module, "host code")
-    dump("host-llvm", module)
     mlir.mark(module.context, "translating host code to LLVM IR")
     return str(llvm.translate_module_to_llvmir(module.operation))
 
@@ -109,7 +115,7 @@ def _leave_device_code_out(module: mlir.Module) -> None:
         op.erase()
 
 
-def _drop_interfaces(module: mlir.Module) -> None:
+def drop_interfaces(module: mlir.Module) -> None:
     """Entry points replace the C wrappers that a source may ask for; declarations need theirs."""
     for op in level.host_functions(module):
         if "llvm.emit_c_interface" in op.attributes:

@@ -3,6 +3,7 @@
  *   compiled host code (LLVM, from the source's MLIR)  --calls-->  aot_rt_*, mgpu*, print*   [rt_*.c, mgpu.c, print.c]
  *   tables.c (generated, constants only)               --describes-->  sources, functions, kernels, blobs
  *   py_*.c (CPython Limited API 3.10)                  --reads tables, checks arguments, calls entries
+ *   CPU code (LLVM, of tensor-level functions)         --calls-->  aot_rt_parallel, aot_rt_result*, aot_rt_assert, memory of the host
  *
  * Nothing here is exported from the extension (version script); every symbol is hidden. */
 #ifndef AOT_H
@@ -47,9 +48,17 @@ typedef void (*aot_entry)(void **slots);
  * (8-byte fields); for a scalar, a pointer to its value (index, i64: 8 bytes; i1: 1 byte).
  * slots[nargs..nargs+nresults-1]: where results go; NULL for results with alias >= 0. Descriptors for arrays, values for scalars. */
 
+/* Kinds of processors that CPU code is compiled for, from the oldest to the newest (aot/cpuvariant.py). */
+#if defined(__x86_64__)
+enum { AOT_CPU_V2, AOT_CPU_V3, AOT_CPU_V4, AOT_CPU_VARIANTS };
+#else
+enum { AOT_CPU_GENERIC, AOT_CPU_VARIANTS };
+#endif
+
 typedef struct aot_function {
   const char *name, *doc;                                      /* doc: "f(x, y)\n--\n\n..." as CPython's __text_signature__ wants it */
-  aot_entry entry;
+  aot_entry entry;                                             /* launches on a GPU; NULL: the package was built without GPUs */
+  const aot_entry *cpu;                                        /* AOT_CPU_VARIANTS entries, NULL where not built; NULL: no CPU code */
   const struct aot_source *source;
   const aot_value *args, *results;
   uint16_t nargs, nresults;
@@ -125,6 +134,7 @@ typedef struct aot_frame {
   void *caller_context;                                        /* set while gpu.set_default_device has moved the call elsewhere */
   uint8_t worked;                                              /* something was enqueued: the device cannot change any more */
   uint8_t printed;                                             /* host code wrote to stdout: flushed when the call ends */
+  uint8_t on_cpu;                                              /* a call of CPU code: there may be no driver (aot_run_cpu sets it) */
   /* the first error of the call */
   int code;                                                    /* CUresult, or < 0: AOT_E_* */
   char message[AOT_MESSAGE_BYTES];
@@ -169,7 +179,22 @@ int32_t aot_rt_load_i32(int64_t address);
 int64_t aot_rt_load_i64(int64_t address);
 /* cf.assert in host code; `message` indexes source->messages. The source is that of the frame's function. */
 void aot_rt_assert(_Bool ok, int32_t message);
-/* Host memory of launch-level functions: names that finalize-memref-to-llvm{use-generic-functions} emits. Tracked, swept. */
+/* CPU code of tensor-level functions (part of a call on arrays of the CPU). Entries are aot_cpu_entry_<source>__<function>__<variant>,
+ * aot_entry with the same slots as the GPU's. Such code calls nothing but: memory (_mlir_memref_to_llvm_*, of the host, and
+ * aot_rt_result_extent + _mlir_ciface_aot_rt_result, which give host memory here, aligned for the element type at least),
+ * aot_rt_assert, print*, memcpy/memset/memmove, the C math library, the conversions of rt_half.c, and:
+ *
+ * Runs body(b, e, context) for ranges [b, e) that together are [0, count), on any threads, in any order, at the same time; returns
+ * when all are done. `grain` (>= 1) is how many iterations are worth a thread: count <= grain runs on the caller's
+ * thread. A range may be of any size: results do not depend on how the iterations are split. Bodies cannot fail: they call
+ * nothing but memcpy/memset/memmove, the C math library and the conversions of rt_half.c, never the frame's functions; no
+ * body calls aot_rt_parallel. They need up to 256 KiB of stack. count <= 0 does nothing. */
+void aot_rt_parallel(void (*body)(int64_t begin, int64_t end, void *context), void *context, int64_t count, int64_t grain);
+/* CPU code's loops: body(begin, end, context) for parts that cover [0, count) once, on several threads; returns when all of them
+ * are done. Each part but the last is a multiple of `grain` long, and begins at one; up to `grain` iterations are not worth a
+ * second thread. Bodies call neither the runtime nor anything that can fail: only the thread of the call can end it. */
+void aot_rt_parallel(void (*body)(int64_t begin, int64_t end, void *context), void *context, int64_t count, int64_t grain);
+/* Host memory of launch-level functions and of CPU code: names that finalize-memref-to-llvm{use-generic-functions} emits. Tracked, swept. */
 void *_mlir_memref_to_llvm_alloc(size_t bytes);
 void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes);
 void _mlir_memref_to_llvm_free(void *address);
@@ -194,6 +219,13 @@ int aot_pool_free(uint64_t address, void *stream);
 int aot_pool_trim(int device);                                 /* gives cached memory back to the driver */
 /* Runs the function's entry with a frame already pushed: setjmp, entry, message sync, sweep. 0, or frame->code. */
 int aot_run(aot_frame *frame, void **slots);
+/* The same for an entry of CPU code: the frame's context and stream are not used, and the driver is never called. */
+int aot_run_cpu(aot_frame *frame, aot_entry entry, void **slots);
+/* The function's newest CPU code that this processor can run; NULL: it has none, or the processor is older than all of them. */
+aot_entry aot_cpu_entry(const aot_function *function);
+int aot_cpu_variant(void);                                     /* of AOT_CPU_*; -1: this processor is older than all of them */
+const char *aot_cpu_variant_name(int variant);                 /* "v3"; "none" for -1 */
+int aot_cpu_threads(void);                                     /* that a call of CPU code may use, the caller's included */
 /* Launches kernel number `kernel` from C (the Python side's kernel calls): like aot_rt_launch, but an error is recorded in the
  * frame and returned. The frame must be pushed; no aot_run is needed. */
 typedef struct aot_geometry { int64_t grid[3], block[3], cluster[3], shared; } aot_geometry;   /* cluster 0: none; shared in bytes */

@@ -1,0 +1,31 @@
+"""Linalg on buffers becomes parallel and sequential loops for the CPU.
+
+In: functions on buffers. Out: the same with ``scf.parallel`` for what is parallel and ``scf.for`` for what is not.
+
+>>> emit(module, functions)                                               # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from aot import mlir
+from aot.lower import accumulate, forward, fusion
+from aot.model import Function
+
+_FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-to-parallel-loops)")
+_TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize", "cse")
+
+
+def emit(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Make the loops."""
+    accumulate.mark_user_loops(module, present=True)
+    mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")
+    accumulate.carry(module)
+    accumulate.mark_user_loops(module, present=False)
+    mlir.run_passes(module, _TO_PARALLEL, "making loops parallel")
+    fusion.fuse(module, functions)
+    forward.stores_to_loads(module)
+    mlir.run_passes(module, ["canonicalize", "cse"], "cleaning up loops")

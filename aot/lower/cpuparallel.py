@@ -1,0 +1,289 @@
+"""Outermost parallel loops become functions that several threads may run, each for a part of the iterations.
+
+In: functions with ``scf.parallel``. Out: for every outermost nest a private function
+``@aot_cpu_body_<n>(%begin, %end, captured...)`` that runs iterations ``begin`` to ``end`` of all its loops but the
+innermost (of the only one, if it is one), and in its place a call with ``(%count, %grain, captured...)``: ``cpucode``
+makes a call of ``aot_rt_parallel`` of it. ``grain`` is how many iterations are worth a thread.
+
+Iterations do not depend on each other, so results do not depend on how many threads share them. A nest that calls
+(the runtime, for memory or an assertion) stays with the caller's thread: only there can a call fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, func, memref, scf
+
+from aot import mlir
+from aot.lower import rtcalls
+
+BODY = "aot_cpu_body_"
+"""Start of the names of outlined bodies."""
+_SCRATCH_BYTES = 1 << 16
+"""Largest buffer that lives in an iteration and is put on the stack of its thread."""
+_CONSTANTS = frozenset({"arith.constant", "memref.get_global"})
+"""Repeated in a body instead of handed over."""
+_HOST_ONLY = frozenset({"func.call", "cf.assert", "memref.alloc", "memref.dealloc", "vector.print", "gpu.printf"})
+_WORK = 1 << 16
+"""Operations on elements that are worth waking a thread for."""
+_COSTS = {"math": 16, "arith.divf": 4, "arith.divsi": 16, "arith.divui": 16, "arith.remsi": 16, "arith.remui": 16}
+"""Of operations or dialects, in simple operations; others cost one."""
+_UNKNOWN_TRIPS = 16
+"""Iterations of loops whose bounds are only known inside."""
+
+
+def outline(module: ir.Module) -> tuple[str, ...]:
+    """Outline all outermost nests; names of the bodies."""
+    names: list[str] = []
+    while nests := [op for op in mlir.walk(module) if _is_outermost(op)]:
+        for nest in nests:
+            _scratch_to_stack(nest)
+            if {op.name for op in mlir.walk(nest)} & _HOST_ONLY:
+                to_loops(nest)
+            else:
+                names.append(f"{BODY}{len(names)}")
+                _outline(nest, names[-1], module)
+    for op in mlir.walk(module):
+        if op.name == "scf.parallel" and not len(op.results):
+            to_loops(op)
+    return tuple(names)
+
+
+def _is_outermost(op: ir.Operation) -> bool:
+    """In a function of the source, not in another parallel loop; one with results runs where it stands."""
+    if op.name != "scf.parallel" or len(op.results):
+        return False
+    parents = mlir.parents(op)
+    return not any(
+        each.name == "scf.parallel" or (each.name == "func.func" and mlir.symbol_name(each).startswith(BODY))
+        for each in parents
+    )
+
+
+def _scratch_to_stack(nest: ir.Operation) -> None:
+    for alloc in [op for op in mlir.walk(nest) if op.name == "memref.alloc"]:
+        kind = ir.MemRefType(alloc.results[0].type)
+        if not kind.has_static_shape or _bytes(kind) > _SCRATCH_BYTES:
+            continue
+        for use in list(alloc.results[0].uses):
+            if use.owner.operation.name == "memref.dealloc":
+                use.owner.operation.erase()
+        with ir.InsertionPoint(alloc), alloc.location:
+            stack = memref.AllocaOp(kind, [], [])
+        alloc.results[0].replace_all_uses_with(stack.result)
+        alloc.erase()
+
+
+def _bytes(kind: ir.MemRefType) -> int:
+    total = rtcalls.storage_bytes(kind.element_type)
+    for extent in kind.shape:
+        total *= extent
+    return total
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Bounds of an ``scf.parallel``."""
+
+    bounds: tuple[tuple[ir.Value, ir.Value, ir.Value], ...]
+    """Lower, upper, step of each loop."""
+
+    @staticmethod
+    def of(op: ir.Operation) -> Loops:
+        rank = len(op.regions[0].blocks[0].arguments)
+        operands = list(op.operands)
+        return Loops(tuple(zip(operands[:rank], operands[rank : 2 * rank], operands[2 * rank :], strict=True)))
+
+
+def to_loops(nest: ir.Operation) -> None:
+    """The nest as ``scf.for`` loops, in any order: that is what parallel means."""
+    indices: list[ir.Value] = []
+    place = ir.InsertionPoint(nest)
+    for lower, upper, step in Loops.of(nest).bounds:
+        with place, nest.location:
+            loop = scf.ForOp(lower, upper, step)
+            with ir.InsertionPoint(loop.body):
+                end = scf.YieldOp([]).operation
+        indices.append(loop.induction_variable)
+        place = ir.InsertionPoint(end)
+    _move_body(nest, indices, end)
+
+
+def _move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
+    block = nest.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, indices, strict=True):
+        argument.replace_all_uses_with(value)
+    for op in [each.operation for each in block.operations][:-1]:
+        op.move_before(end)
+    nest.erase()
+
+
+def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:
+    loops = Loops.of(nest)
+    with ir.InsertionPoint(nest), nest.location:
+        extents = [trips(*bounds) for bounds in loops.bounds]
+        shared = extents[:-1] or extents
+        count = _product(shared)
+        inner = extents[-1:] if len(extents) > 1 else []
+        grain = _grain(_product([*inner, _cost(nest.regions[0].blocks[0], nest)]))
+        captured = _captured(nest, [*shared, *(value for bounds in loops.bounds for value in bounds)])
+        index = ir.IndexType.get()
+        types = [index, index, *(value.type for value in captured)]
+        with ir.InsertionPoint(module.body):
+            body = func.FuncOp(name, ir.FunctionType.get(types, []), visibility="private")
+        func.CallOp([], name, [count, grain, *captured])
+    block = body.add_entry_block()
+    inside = dict(zip(captured, list(block.arguments)[2:], strict=True))
+    with ir.InsertionPoint(block), nest.location:
+        end = func.ReturnOp([]).operation
+    _fill(nest, _Body(block, end, inside, tuple(shared)), loops)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """An outlined function being made."""
+
+    block: ir.Block
+    end: ir.Operation
+    inside: dict[ir.Value, ir.Value]
+    """Captured value -> the function's argument."""
+    shared: tuple[ir.Value, ...]
+    """Extents of the loops that threads share, outside."""
+
+    def value(self, outer: ir.Value) -> ir.Value:
+        """The value inside; constants are repeated."""
+        if outer not in self.inside:
+            with ir.InsertionPoint.at_block_begin(self.block):
+                self.inside[outer] = mlir.owner(outer).clone().operation.results[0]
+        return self.inside[outer]
+
+
+def _fill(nest: ir.Operation, body: _Body, loops: Loops) -> None:
+    begin, end = list(body.block.arguments)[:2]
+    with ir.InsertionPoint(body.end), nest.location:
+        outer = scf.ForOp(begin, end, rtcalls.index(1))
+        with ir.InsertionPoint(outer.body):
+            last = scf.YieldOp([]).operation
+        with ir.InsertionPoint(last):
+            indices = _positions(outer.induction_variable, body, loops)
+            if len(loops.bounds) > 1:
+                inner = scf.ForOp(*(body.value(value) for value in loops.bounds[-1]))
+                indices.append(inner.induction_variable)
+                with ir.InsertionPoint(inner.body):
+                    last = scf.YieldOp([]).operation
+    operations = [op for op in mlir.walk(nest) if op != nest]
+    _move_body(nest, indices, last)
+    own = set(operations)
+    for op in operations:
+        for number, value in enumerate(op.operands if op.name != "scf.reduce" else ()):
+            if value in body.inside or (_is_constant(value) and mlir.owner(value) not in own and _outside(value, body)):
+                op.operands[number] = body.value(value)
+
+
+def _outside(value: ir.Value, body: _Body) -> bool:
+    function = next(each for each in mlir.parents(mlir.owner(value)) if each.name == "func.func")
+    return bool(function != body.block.owner.operation)
+
+
+def _positions(number: ir.Value, body: _Body, loops: Loops) -> list[ir.Value]:
+    """Index of each shared loop from the number of the iteration."""
+    places: list[ir.Value] = []
+    for extent in reversed(body.shared[1:]):
+        size = body.value(extent)
+        places.insert(0, arith.RemUIOp(number, size).result)
+        number = arith.DivUIOp(number, size).result
+    places.insert(0, number)
+    return [
+        arith.AddIOp(body.value(lower), arith.MulIOp(place, body.value(step)).result).result
+        for place, (lower, _, step) in zip(places, loops.bounds, strict=False)
+    ]
+
+
+def _is_constant(value: ir.Value) -> bool:
+    made_by = mlir.owner(value)
+    return isinstance(made_by, ir.Operation) and made_by.name in _CONSTANTS
+
+
+def _captured(nest: ir.Operation, extra: Sequence[ir.Value]) -> list[ir.Value]:
+    """Values from outside that the body needs, constants left out."""
+    inside = {nest, *mlir.walk(nest)}
+    found: dict[ir.Value, None] = {}
+    needed = [value for op in inside if op != nest for value in op.operands]
+    for value in sorted_by_place([*extra, *needed]):
+        made_by = mlir.owner(value)
+        made_in = made_by.owner.operation if isinstance(made_by, ir.Block) else made_by
+        if made_in not in inside and not _is_constant(value):
+            found[value] = None
+    return list(found)
+
+
+def sorted_by_place(values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Without repetitions, in the order given: sets of operations have no order of their own."""
+    return list(dict.fromkeys(values))
+
+
+def trips(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
+    """Iterations of a loop; 0 when it runs backwards."""
+    if constant(lower) == 0 and constant(step) == 1:
+        known = constant(upper)
+        return rtcalls.index(max(0, known)) if known is not None else _at_least(upper, 0)
+    span = _at_least(arith.SubIOp(upper, lower).result, 0)
+    return span if constant(step) == 1 else arith.CeilDivUIOp(span, step).result
+
+
+def constant(value: ir.Value) -> int | None:
+    """The number that an index constant is."""
+    made_by = mlir.owner(value)
+    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
+        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
+    return None
+
+
+def _at_least(value: ir.Value, least: int) -> ir.Value:
+    return arith.MaxSIOp(value, rtcalls.index(least)).result
+
+
+def _product(values: Sequence[ir.Value]) -> ir.Value:
+    total = values[0]
+    for value in values[1:]:
+        total = arith.MulIOp(total, value).result
+    return total
+
+
+def _grain(work: ir.Value) -> ir.Value:
+    """Iterations that are worth a thread, when one does ``work`` operations."""
+    each = _at_least(work, 1)
+    return _at_least(arith.DivUIOp(rtcalls.index(_WORK), each).result, 1)
+
+
+def _cost(block: ir.Block, nest: ir.Operation) -> ir.Value:
+    """Operations that one iteration of the nest does, at the insertion point in front of it."""
+    own, total = 1, None
+    for each in block.operations:
+        op = each.operation
+        own += _COSTS.get(op.name, _COSTS.get(op.name.split(".")[0], 1))
+        for region in op.regions:
+            for inner in region.blocks:
+                part = _product([_inner_trips(op, nest), _cost(inner, nest)])
+                total = part if total is None else arith.AddIOp(total, part).result
+    return rtcalls.index(own) if total is None else arith.AddIOp(total, rtcalls.index(own)).result
+
+
+def _inner_trips(op: ir.Operation, nest: ir.Operation) -> ir.Value:
+    if op.name == "scf.if":
+        return rtcalls.index(1)
+    inside = set(mlir.walk(nest))
+    bounds = Loops.of(op).bounds if op.name == "scf.parallel" else ()
+    if op.name == "scf.for":
+        bounds = (tuple(list(op.operands)[:3]),)
+    if not bounds or any(_made_in(value, inside) for each in bounds for value in each):
+        return rtcalls.index(_UNKNOWN_TRIPS)
+    return _product([trips(*each) for each in bounds])
+
+
+def _made_in(value: ir.Value, inside: set[ir.Operation]) -> bool:
+    made_by = mlir.owner(value)
+    return (made_by.owner.operation if isinstance(made_by, ir.Block) else made_by) in inside
