@@ -19,12 +19,14 @@ from typing import Any, cast
 
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
 from aot.errors import PackageError
 
 _LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
 """What an extension may link: parts of glibc. libcuda is opened at the first call."""
+_PYTHON = re.compile(r"_?Py")
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
 
@@ -50,11 +52,12 @@ def extension_of(data: bytes) -> tuple[str, bytes]:
 
 
 def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[str]:
-    """What is wrong with an extension: exports, libraries, blobs; empty when nothing is."""
+    """What is wrong with an extension: exports, imports, libraries, blobs; empty when nothing is."""
     elf = ELFFile(io.BytesIO(library))
     exported = sorted(_exported(elf))
     wrong = [] if exported == [f"PyInit_{module}"] else [f"it exports {', '.join(exported)}, not only PyInit_{module}"]
     wrong += [f"it links {name}" for name in _needed(elf) if not _LIBRARIES.fullmatch(name)]
+    wrong += [f"it needs '{name}', which nothing provides" for name in sorted(_unprovided(elf))]
     for name, blob in blobs.items():
         count = library.count(blob)
         if count != 1:
@@ -96,6 +99,17 @@ def _exported(elf: ELFFile) -> Iterator[str]:
     symbols = elf.get_section_by_name(".dynsym")
     for symbol in symbols.iter_symbols() if isinstance(symbols, SymbolTableSection) else ():
         if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK"):
+            yield symbol.name
+
+
+def _unprovided(elf: ELFFile) -> Iterator[str]:
+    """Undefined symbols that are neither Python's nor glibc's (those have a version): a crash when they are called."""
+    symbols, versions = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")
+    if not isinstance(symbols, SymbolTableSection) or not isinstance(versions, GNUVerSymSection):
+        return
+    for symbol, version in zip(symbols.iter_symbols(), versions.iter_symbols(), strict=True):
+        required = symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL"
+        if required and isinstance(version["ndx"], str) and not _PYTHON.match(symbol.name):
             yield symbol.name
 
 

@@ -223,6 +223,17 @@ def test_compiler_errors_are_shown(compiled: CompiledSource, tmp_path: Path) -> 
     assert not list((tmp_path / "wheel").glob("*.whl"))
 
 
+def test_symbols_that_nothing_provides_are_found(compiled: CompiledSource, tmp_path: Path) -> None:
+    assembly = compiled.host[0].assembly.replace(b"aot_rt_assert", b"aot_rt_asserted")
+    tree = source.write(
+        tmp_path / "tree",
+        source.spec(),
+        dataclasses.replace(compiled, host=(HostObject(compiled.host[0].triple, assembly),)),
+    )
+    with pytest.raises(PackageError, match="it needs 'aot_rt_asserted', which nothing provides"):
+        wheel.build(tree, tmp_path / "wheel")
+
+
 @pytest.mark.parametrize(("machine", "accepted"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
 def test_machines_without_host_code_are_refused(
     machine: str, accepted: bool, compiled: CompiledSource, tmp_path: Path
