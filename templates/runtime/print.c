@@ -61,7 +61,7 @@ static void element_BF16(const char *at) { printf("%g", (double)bf16_at(at)); }
 int aot_is_device_memory(aot_frame *frame, const void *address, int *device) {
   int managed = 0, type = 0;
   *device = 0;
-  if (!aot_cu.cuPointerGetAttribute) return 0;                 /* no driver in use: all memory is the host's */
+  if (frame->on_cpu || !aot_cu.cuPointerGetAttribute) return 0;   /* no driver in use: all memory is the host's */
   CUdeviceptr at = (uintptr_t)address;
   int code = aot_cu.cuPointerGetAttribute(&type, CU_POINTER_MEMORY_TYPE, at);
   if (code == CUDA_ERROR_INVALID_VALUE) return 0;              /* memory that the driver does not know */

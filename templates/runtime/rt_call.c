@@ -23,7 +23,7 @@ void aot_push(aot_frame *frame) {
   frame->forks = NULL;
   frame->nforks = 0;
   frame->events = frame->async = frame->caller_context = NULL;
-  frame->worked = frame->printed = 0;
+  frame->worked = frame->printed = frame->on_cpu = 0;
   frame->code = 0;
   frame->message[0] = 0;
   frame->nextents = 0;
@@ -144,6 +144,14 @@ int aot_run(aot_frame *frame, void **slots) {
   if (may_start(frame)) return frame->code;
   if (setjmp(frame->unwind) == 0) frame->function->entry(slots);
   finish(frame);
+  return frame->code;
+}
+
+int aot_run_cpu(aot_frame *frame, aot_entry entry, void **slots) {
+  frame->on_cpu = 1;
+  if (setjmp(frame->unwind) == 0) entry(slots);
+  aot_live_sweep(frame);
+  if (frame->printed) fflush(stdout);
   return frame->code;
 }
 

@@ -160,6 +160,7 @@ int aot_host_release(aot_frame *frame, int index) {
 /* Memory that a kernel or a copy may still use has to outlive it. Plain host memory is handed to the device only by functions
  * that wait (AOT_HOST_SYNC); the others free it without waiting. */
 static int must_wait(const aot_frame *frame) {
+  if (frame->on_cpu) return 0;
   for (uint32_t i = 0; i < frame->nlive; i++) {
     uint8_t kind = frame->live[i].host;
     if (kind == AOT_MEM_MANAGED || kind == AOT_MEM_REGISTERED) return 1;
