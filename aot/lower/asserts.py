@@ -17,7 +17,7 @@ from aot.lower.rtcalls import assert_ as call_assert
 
 
 def rewrite(module: ir.Module, first: int = 0, earlier: Sequence[str] = ()) -> tuple[str, ...]:
-    """Replace host assertions; their messages that are new. ``first`` is the index of the first earlier one in the table."""
+    """Replace host assertions; their messages that are new. The first of the earlier ones has the index ``first``."""
     messages: list[str] = list(earlier)
     asserted: set[tuple[ir.Block, ir.Value]] = set()
     for op in [each for each in mlir.walk(module) if each.name == "cf.assert" and not mlir.inside_kernel(each)]:

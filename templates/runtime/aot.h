@@ -183,13 +183,9 @@ void aot_rt_assert(_Bool ok, int32_t message);
  * aot_entry with the same slots as the GPU's. Such code calls nothing but: memory (_mlir_memref_to_llvm_*, of the host, and
  * aot_rt_result_extent + _mlir_ciface_aot_rt_result, which give host memory here, aligned for the element type at least),
  * aot_rt_assert, print*, memcpy/memset/memmove, the C math library, the conversions of rt_half.c, and:
- *
- * Runs body(b, e, context) for ranges [b, e) that together are [0, count), on any threads, in any order, at the same time; returns
- * when all are done. `grain` (>= 1) is how many iterations are worth a thread: count <= grain runs on the caller's
- * thread. A range may be of any size: results do not depend on how the iterations are split. Bodies cannot fail: they call
- * nothing but memcpy/memset/memmove, the C math library and the conversions of rt_half.c, never the frame's functions; no
- * body calls aot_rt_parallel. They need up to 256 KiB of stack. count <= 0 does nothing. */
-void aot_rt_parallel(void (*body)(int64_t begin, int64_t end, void *context), void *context, int64_t count, int64_t grain);
+ * aot_rt_parallel. Bodies that it runs cannot fail: they call nothing but memcpy/memset/memmove, the C math library and the
+ * conversions of rt_half.c, and never aot_rt_parallel again. They need up to 512 KiB of stack. Results do not depend on how
+ * iterations are split: they are independent of each other. */
 /* CPU code's loops: body(begin, end, context) for parts that cover [0, count) once, on several threads; returns when all of them
  * are done. Each part but the last is a multiple of `grain` long, and begins at one; up to `grain` iterations are not worth a
  * second thread. Bodies call neither the runtime nor anything that can fail: only the thread of the call can end it. */
