@@ -81,6 +81,7 @@ UNSUPPORTED = [
     ("i128", "use arrays and numbers"),
     ("complex<f32>", "use arrays and numbers"),
     ("memref<4xf32, 3>", "global memory"),
+    ("memref<4xf32, #gpu.address_space<global>>", "leave the memory space out"),
     ("memref<4xf32, affine_map<(i) -> (i mod 2)>>", "strided layouts"),
     ("tensor<4xi128>", "elements of type 'i128'"),
     ('tensor<4xf32, "x">', "encoding"),

@@ -126,6 +126,9 @@ def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> 
 
 def _type_of(kind: ir.Type, what: str) -> ValueType:
     try:
+        if isinstance(kind, ir.MemRefType) and str(kind.memory_space).startswith("#gpu"):
+            # Kernels may say so; the conversion of host code wants numbers.
+            raise UnsupportedError(f"'{kind}': global memory is what host functions get; leave the memory space out")
         return value_type(kind)
     except UnsupportedError as problem:
         raise UnsupportedError(f"{what}: {problem}") from None
