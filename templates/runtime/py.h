@@ -66,7 +66,8 @@ typedef struct aot_kind {                                      /* what a type of
   const dl_exchange *exchange;
   uint8_t ours;                                                /* our own device array */
   uint8_t immutable;                                           /* may not be written, whatever the protocol says (JAX) */
-  uint8_t lazy;                                                /* views may be conjugated or negated only when read (torch) */
+  PyObject *is_neg, *is_conj;                                  /* strong; its methods, where views may be negated or conjugated only
+                                                                  when read (torch); else NULL */
 } aot_kind;
 
 typedef struct aot_view {

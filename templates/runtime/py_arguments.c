@@ -34,15 +34,14 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
   const aot_value *value = &call->callable->args[index];
   if (view->holder)
     call->holders[call->nholders++] = view->holder;
-  if (is_pointer(value))
-    return take_pointer(call, index, view, slot);
-  if (aot_check_array(call, index, view) || same_device(call, index, view))
+  if (is_pointer(value) ? take_pointer(call, index, view, slot) : aot_check_array(call, index, view) || same_device(call, index, view))
     return -1;
   int lazy = aot_view_lazy(call->args[index], kind, view);
   if (lazy > 0)
     aot_wrong(call, index, PyExc_ValueError,
               ", got a tensor that is conjugated or negated only when read: pass x.resolve_conj().resolve_neg()");
-  aot_fill_descriptor(value, view, slot);
+  if (!is_pointer(value))
+    aot_fill_descriptor(value, view, slot);
   return lazy ? -1 : 0;
 }
 

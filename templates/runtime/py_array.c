@@ -42,18 +42,30 @@ static int is_immutable(PyTypeObject *type) {
   return found;
 }
 
-static int has(PyTypeObject *type, int name) { return PyObject_HasAttr((PyObject *)type, aot_names[name]); }
+static void forget(aot_kind *kind) {
+  Py_XDECREF(kind->is_neg);
+  Py_XDECREF(kind->is_conj);
+  Py_XDECREF(kind->type);
+}
+
+static int find_lazy(aot_kind *kind) {
+  PyObject *type = (PyObject *)kind->type;
+  if (!kind->exchange || !(kind->is_neg = aot_optional(type, AOT_NAME_IS_NEG)))
+    return PyErr_Occurred() ? -1 : 0;
+  kind->is_conj = aot_optional(type, AOT_NAME_IS_CONJ);
+  return PyErr_Occurred() ? -1 : 0;
+}
 
 static const aot_kind *learn(PyTypeObject *type) {
   aot_kind kind = {.type = type, .ours = type == aot_device_array_type, .immutable = (uint8_t)is_immutable(type)};
-  if (!kind.ours && find_exchange(type, &kind.exchange))
-    return NULL;
-  kind.lazy = has(type, AOT_NAME_IS_NEG) && has(type, AOT_NAME_IS_CONJ);
-  aot_kind *place = &kinds[next_kind++ % KINDS];
-  PyTypeObject *evicted = place->type;
   Py_INCREF(type);
+  if (!kind.ours && (find_exchange(type, &kind.exchange) || find_lazy(&kind))) {
+    forget(&kind);
+    return NULL;
+  }
+  aot_kind *place = &kinds[next_kind++ % KINDS], evicted = *place;
   *place = kind;
-  Py_XDECREF(evicted);
+  forget(&evicted);
   return place;
 }
 
@@ -201,26 +213,23 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view
 
 /* ------------------------------------------------------------------ lazily conjugated and negated views */
 
-static int ask(PyObject *object, int name) {
-  PyObject *answer = PyObject_CallMethodObjArgs(object, aot_names[name], NULL);
+static int ask(PyObject *object, PyObject *method) {
+  Py_INCREF(method);                                           /* it is the cache's, and Python code is about to run */
+  PyObject *answer = PyObject_CallFunctionObjArgs(method, object, NULL);
+  Py_DECREF(method);
   int truth = answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   return truth;
 }
 
-/* torch hands out x.conj() and its .imag through the exchange API with the flag dropped. Only complex arrays can be lazily
- * conjugated. A negated real array comes from the imaginary part of a conjugated one, whose stride is two elements: a
- * row-major array of more than one element is not such a view, and needs no question. */
+/* torch hands such views out through the exchange API with the flag dropped: x.conj(), its .imag, torch._neg_view(x). Any array
+ * may be negated (a contiguous one, too), so each is asked, by the type's own method that was looked up once. */
 int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view) {
-  if (!kind->lazy || !view->exchange)
+  if (!kind->is_neg || !view->exchange)
     return 0;
-  if (view->dtype.code == AOT_DL_COMPLEX) {
-    int conjugated = ask(object, AOT_NAME_IS_CONJ);
-    return conjugated ? conjugated : ask(object, AOT_NAME_IS_NEG);
-  }
-  if (view->dtype.code != AOT_DL_FLOAT || (aot_is_row_major(view) && aot_view_count(view) != 1))
-    return 0;
-  return ask(object, AOT_NAME_IS_NEG);
+  PyObject *is_conj = view->dtype.code == AOT_DL_COMPLEX ? kind->is_conj : NULL;
+  int negated = ask(object, kind->is_neg);
+  return negated || !is_conj ? negated : ask(object, is_conj);
 }
 
 int aot_array_setup(void) {

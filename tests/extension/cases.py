@@ -243,7 +243,16 @@ def case_alignment() -> None:
 def case_lazy_views() -> None:
     plain = ExchangeArray(F32_8)
     demo.twice(plain)
-    assert ExchangeArray.asked == 0, "row-major real arrays need no question"
+    assert ExchangeArray.asked == 1, "one question"
+    negated = ExchangeArray.like(plain, negated=True)
+    refused(ValueError, "negated only when read", demo.twice, negated)
+    refused(
+        ValueError,
+        "negated only when read",
+        demo.make,
+        8,
+        out=ExchangeArray.like(ExchangeArray(np.zeros(8, "int32")), negated=True),
+    )
     for flag in ("conjugated", "negated"):
         z = ExchangeArray.like(ExchangeArray([1, 2], "complex64"), **{flag: True})
         arrays = [ExchangeArray([1, 2], "int16", code=4), ExchangeArray([1, 0], bool)]
@@ -747,6 +756,7 @@ def case_kernel_parameters() -> None:
     fixed.readonly = True
     refused(ValueError, "read-only array: the kernel may write it", demo.plain, fixed, 7, **sizes)
     assert demo.reads(fixed) is None
+    refused(ValueError, "negated only when read", demo.plain, ExchangeArray.like(x, negated=True), 7, **sizes)
 
 
 # ------------------------------------------------------------------ the process
