@@ -130,7 +130,7 @@ TEXTS: list[tuple[str, str, dict[str, tuple[tuple[str, ...], str]]]] = [
     ("comment after code", "x.y // Not about f.\nfunc.func @f()", {"f": ((), "")}),
     ("directives", "// RUN: mlir-opt %s\n// -----\n// CHECK-LABEL: f\n// Adds.\nfunc.func @f()", {"f": ((), "Adds.")}),
     ("triple slash", "/// Adds.\nfunc.func @f()", {"f": ((), "Adds.")}),
-    ("numbers", "func.func @f(%a: f32, %b: f32 {x.y = dense<[1, -2,\n 3.0e-7]>}, %c: i1)", {"f": (("a", "b", "c"), "")}),
+    ("list", "func.func @f(%a: f32, %b: f32 {x.y = dense<[1, -2,\n 3.0e-7]>}, %c: i1)", {"f": (("a", "b", "c"), "")}),
     ("comment after numbers", "x.y [1,\n 2]\n// Adds.\nfunc.func @f()", {"f": ((), "Adds.")}),
     ("call", "func.func @f(%a: f32) { func.call @g(%a) : (f32) -> () }", {"f": (("a",), "")}),
 ]  # fmt: skip
