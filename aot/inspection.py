@@ -189,14 +189,17 @@ def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
 
 def _module_text(module: Mapping[str, Any]) -> str:
     lines = [f"{module['name']}: {module['blob_bytes']} bytes, host code for {', '.join(module['host']) or 'nothing'}"]
+    for machine, variants in module.get("cpu", {}).items():
+        lines.append(f"  CPU code for {machine}: {', '.join(variants)}")
     for image in module["images"]:
         built = "" if image["requested"] == image["target"] else f" (asked for as {image['requested']})"
         lines.append(f"  {image['kind']} {image['target']}{built}: {image['bytes']} bytes")
     if module.get("skipped"):
         lines.append(f"  left out: {', '.join(module['skipped'])}")
     for function in module["functions"]:
+        cpu = (" (CPU, too)" if function["gpu"] else " (CPU)") if function.get("cpu") else ""
         lines.append(
-            f"  {function['name']}({', '.join(map(_argument, function['args']))}){_results(function['results'])}"
+            f"  {function['name']}({', '.join(map(_argument, function['args']))}){_results(function['results'])}{cpu}"
         )
     rows = [row for kernel in module["kernels"] for row in _usage_rows(kernel)]
     if rows:

@@ -59,6 +59,7 @@ def _module(source: CompiledSource) -> dict[str, Any]:
         "blob_sha256": hashlib.sha256(blob.data).hexdigest() if blob else None,
         "images": [asdict(image) for image in blob.images] if blob else [],
         "host": sorted(_MACHINES.get(code.triple, code.triple) for code in source.host if not code.variant),
+        "cpu": _cpu(source),
         "functions": [_function(function) for function in source.functions],
         "kernels": [_kernel(source, kernel) for kernel in source.kernels],
         "skipped": list(source.skipped),
@@ -67,10 +68,21 @@ def _module(source: CompiledSource) -> dict[str, Any]:
     }
 
 
+def _cpu(source: CompiledSource) -> dict[str, list[str]]:
+    """Kinds of processors that the source has CPU code for, by machine."""
+    found: dict[str, list[str]] = {}
+    for code in source.host:
+        if code.variant:
+            found.setdefault(_MACHINES.get(code.triple, code.triple), []).append(code.variant)
+    return found
+
+
 def _function(function: Function) -> dict[str, Any]:
     return {
         "name": function.name,
         "level": function.level,
+        "gpu": bool(function.entry),
+        "cpu": function.cpu,
         "args": [_argument(argument) for argument in function.args],
         "results": [_result(result) for result in function.results],
         "flags": list(function.flags),

@@ -86,17 +86,20 @@ def render(
 def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iterable[str]) -> dict[str, Any]:
     c_files = ["csrc/tables.c", *(f"csrc/runtime/{name}" for name in sorted(runtime) if name.endswith(".c"))]
     names = [source.name for source in sources]
+    gpu = any(source.kernels or any(function.entry for function in source.functions) for source in sources)
     return {
         "spec": spec,
         "generator": spec.versions.aot,
-        "description": spec.description or f"GPU functions: {', '.join(names)}.",
+        "description": spec.description or f"{'GPU functions' if gpu else 'Functions'}: {', '.join(names)}.",
         "toolchain": f"ptxas {spec.versions.ptxas}, MLIR {spec.versions.mlir}",
         "extension": extension_name(spec.name),
         "sources": [_Source(source) for source in sources],
         "public": sorted({*_OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
         "c_files": c_files,
         "triples": _triples(sources),
-        "host_sources": [source.name for source in sources if source.host],
+        "host_files": _host_files(sources),
+        "gpu": gpu,
+        "cpu": any(function.cpu for source in sources for function in source.functions),
         "blob_sources": [source.name for source in sources if source.fatbin],
     }
 
@@ -105,6 +108,15 @@ def _binaries(sources: Sequence[CompiledSource]) -> dict[str, bytes]:
     blobs = {f"blobs/{source.name}.fatbin": source.fatbin.data for source in sources if source.fatbin}
     host = {_host_file(source, code): code.assembly for source in sources for code in source.host}
     return blobs | host
+
+
+def _host_files(sources: Sequence[CompiledSource]) -> dict[str, list[str]]:
+    """Assembly files by machine."""
+    found: dict[str, list[str]] = {triple: [] for triple in _triples(sources)}
+    for source in sources:
+        for code in source.host:
+            found.setdefault(code.triple, []).append(_host_file(source, code))
+    return found
 
 
 def _host_file(source: CompiledSource, code: HostObject) -> str:

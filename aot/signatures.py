@@ -86,7 +86,13 @@ def _takes_out(function: Function) -> bool:
 def _function_text(function: Function) -> str:
     results = ", ".join(_result_text(function, result) for result in function.results) or "nothing"
     waits = ["Waits for the GPU."] if {"reads_device", "host_sync", "messages"} & set(function.flags) else []
-    return "\n".join([*_head(function.doc), *_lines(function.args), f"Returns {results}.", *waits])
+    return "\n".join([*_head(function.doc), *_lines(function.args), f"Returns {results}.", *waits, *_cpu_text(function)])
+
+
+def _cpu_text(function: Function) -> list[str]:
+    if not function.cpu:
+        return []
+    return ["With arrays in host memory it runs on the CPU."] if function.entry else ["Runs on the CPU."]
 
 
 def _kernel_text(kernel: Kernel) -> str:

@@ -24,6 +24,8 @@ _ROLES = {"in": "AOT_IN", "scalar": "AOT_IN", "destination": "AOT_DESTINATION", 
 _OPERANDS = {1, 2, 3}
 """AOT_EXPR_CONST, _DIM and _SYM: the next word belongs to them."""
 
+_MACROS = {"x86_64-linux-gnu": "__x86_64__", "aarch64-linux-gnu": "__aarch64__"}
+
 Program = tuple[int, ...]
 
 
@@ -46,13 +48,26 @@ class ValueRow:
 
 
 @dataclass(frozen=True)
+class CpuRow:
+    """A function's CPU code on one machine."""
+
+    macro: str
+    """What the C compiler defines there."""
+    entries: tuple[tuple[str, str], ...]
+    """(AOT_CPU_*, symbol)."""
+
+
+@dataclass(frozen=True)
 class FunctionRow:
     """aot_function."""
 
     name: str
     doc: str
     entry: str
+    """NULL: nothing of it runs on a GPU."""
     flags: str
+    cpu: tuple[CpuRow, ...]
+    cpu_table: str
     args: tuple[ValueRow, ...]
     results: tuple[ValueRow, ...]
 
@@ -128,10 +143,29 @@ def _function(source: CompiledSource, function: Function) -> FunctionRow:
     return FunctionRow(
         name=function.name,
         doc=function_doc(function),
-        entry=function.entry,
+        entry=function.entry or "NULL",
+        cpu=_cpu(source, function),
+        cpu_table=f"cpu_{source.name}__{function.name}" if function.cpu else "NULL",
         flags=" | ".join(f"AOT_{flag.upper()}" for flag in function.flags) or "0",
         args=tuple(_argument(where, argument) for argument in function.args),
         results=tuple(_result(where, result) for result in function.results),
+    )
+
+
+def _cpu(source: CompiledSource, function: Function) -> tuple[CpuRow, ...]:
+    """Entries of the function's CPU code, by machine."""
+    if not function.cpu:
+        return ()
+    variants: dict[str, list[str]] = {}
+    for code in source.host:
+        if code.variant:
+            variants.setdefault(code.triple, []).append(code.variant)
+    return tuple(
+        CpuRow(
+            _MACROS[triple],
+            tuple((f"AOT_CPU_{name.upper()}", f"aot_cpu_entry_{source.name}__{function.name}__{name}") for name in names),
+        )
+        for triple, names in sorted(variants.items())
     )
 
 

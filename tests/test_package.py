@@ -95,7 +95,28 @@ def alloc() -> CompiledSource:
     return CompiledSource("alloc", "kernels/alloc.mlir", "ef" * 32, (function,), (), None, BOTH)
 
 
-TREES = {"one": (softmax(),), "three": (softmax(), scale(), alloc())}
+def on_cpu(source: CompiledSource) -> CompiledSource:
+    """With CPU code of all functions."""
+    variants = {"x86_64-linux-gnu": ("v2", "v3"), "aarch64-linux-gnu": ("generic",)}
+    code = [HostObject(triple, b"# code for a CPU\n", name) for triple, names in variants.items() for name in names]
+    functions = tuple(dataclasses.replace(each, cpu=True) for each in source.functions)
+    return dataclasses.replace(source, functions=functions, host=(*source.host, *code))
+
+
+def host_only(source: CompiledSource) -> CompiledSource:
+    """Without anything for a GPU."""
+    made = on_cpu(source)
+    functions = tuple(dataclasses.replace(each, entry="") for each in made.functions)
+    host = tuple(code for code in made.host if code.variant)
+    return dataclasses.replace(made, functions=functions, host=host, kernels=(), fatbin=None)
+
+
+TREES = {
+    "one": (softmax(),),
+    "three": (softmax(), scale(), alloc()),
+    "cpu": (on_cpu(softmax()), scale()),
+    "host_only": (host_only(softmax()),),
+}
 
 
 def spec(sources: tuple[CompiledSource, ...], **changes: Any) -> PackageSpec:

@@ -10,6 +10,7 @@ static aot_state state_softmax;
 static const aot_function functions_softmax[] = {
   { .name = "forward", .doc = "forward(x, axis, *, stream=None, out=None)\n--\n\nSoftmax of each row, \"numerically stable\".\nRows may be empty: 0 x 128 \\ any.\n\nx: tensor<?x128xf32>\naxis: i32\nReturns tensor<?x128xf32>.", .entry = aot_entry_softmax__forward, .source = &aot_source_softmax,
     .nargs = 2, .nresults = 1, .flags = 0,
+    .cpu = NULL,
     .args = (const aot_value[]){
     { .name = "x", .type = "tensor<?x128xf32>", .kind = AOT_ARRAY, .role = AOT_IN,
       .dl_code = AOT_DL_FLOAT, .dl_bits = 32, .index = 0, .rank = 2, .alias = -1,
@@ -25,6 +26,7 @@ static const aot_function functions_softmax[] = {
   } },
   { .name = "inplace", .doc = "inplace(out, *, stream=None)\n--\n\nout: tensor<?x128xf32>, written and returned\nReturns out.", .entry = aot_entry_softmax__inplace, .source = &aot_source_softmax,
     .nargs = 1, .nresults = 1, .flags = 0,
+    .cpu = NULL,
     .args = (const aot_value[]){
     { .name = "out", .type = "tensor<?x128xf32>", .kind = AOT_ARRAY, .role = AOT_DESTINATION,
       .dl_code = AOT_DL_FLOAT, .dl_bits = 32, .index = 0, .rank = 2, .alias = -1,

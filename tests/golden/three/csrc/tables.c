@@ -8,6 +8,7 @@ static aot_state state_alloc;
 static const aot_function functions_alloc[] = {
   { .name = "alloc", .doc = "alloc(*, stream=None)\n--\n\nReturns nothing.\nWaits for the GPU.", .entry = aot_entry_alloc__alloc, .source = &aot_source_alloc,
     .nargs = 0, .nresults = 0, .flags = AOT_HOST_SYNC | AOT_SERIAL,
+    .cpu = NULL,
     .args = NULL,
     .results = NULL },
 };
@@ -58,6 +59,7 @@ static aot_state state_softmax;
 static const aot_function functions_softmax[] = {
   { .name = "forward", .doc = "forward(x, axis, *, stream=None, out=None)\n--\n\nSoftmax of each row, \"numerically stable\".\nRows may be empty: 0 x 128 \\ any.\n\nx: tensor<?x128xf32>\naxis: i32\nReturns tensor<?x128xf32>.", .entry = aot_entry_softmax__forward, .source = &aot_source_softmax,
     .nargs = 2, .nresults = 1, .flags = 0,
+    .cpu = NULL,
     .args = (const aot_value[]){
     { .name = "x", .type = "tensor<?x128xf32>", .kind = AOT_ARRAY, .role = AOT_IN,
       .dl_code = AOT_DL_FLOAT, .dl_bits = 32, .index = 0, .rank = 2, .alias = -1,
@@ -73,6 +75,7 @@ static const aot_function functions_softmax[] = {
   } },
   { .name = "inplace", .doc = "inplace(out, *, stream=None)\n--\n\nout: tensor<?x128xf32>, written and returned\nReturns out.", .entry = aot_entry_softmax__inplace, .source = &aot_source_softmax,
     .nargs = 1, .nresults = 1, .flags = 0,
+    .cpu = NULL,
     .args = (const aot_value[]){
     { .name = "out", .type = "tensor<?x128xf32>", .kind = AOT_ARRAY, .role = AOT_DESTINATION,
       .dl_code = AOT_DL_FLOAT, .dl_bits = 32, .index = 0, .rank = 2, .alias = -1,

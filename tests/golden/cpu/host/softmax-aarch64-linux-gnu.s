@@ -1,0 +1,1 @@
+# code for aarch64-linux-gnu

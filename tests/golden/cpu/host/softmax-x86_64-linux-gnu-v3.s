@@ -1,0 +1,1 @@
+# code for a CPU

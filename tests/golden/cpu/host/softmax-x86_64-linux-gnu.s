@@ -1,0 +1,1 @@
+# code for x86_64-linux-gnu
