@@ -158,19 +158,32 @@ def _extents(memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) ->
 
 
 def _bytes(memref_type: ir.MemRefType, extents: Sequence[mlir.Value]) -> mlir.Value:
-    """Size in bytes; negative when any extent is: two negative ones must not look like a valid size."""
-    element = index(storage_bytes(memref_type.element_type))
-    size = element
+    """Size in bytes; negative when any extent is, and the largest number there is when it overflows.
+
+    Two negative extents must not look like a valid size, nor 2^40 x 2^40 elements like none.
+    """
+    size = index(storage_bytes(memref_type.element_type))
+    dynamic = [e for e, static in zip(extents, memref_type.shape, strict=True) if static == DYNAMIC]
+    estimate = _as_double(size)
     for extent in extents:
         size = arith.MulIOp(size, extent).result
-    dynamic = [e for e, static in zip(extents, memref_type.shape, strict=True) if static == DYNAMIC]
-    if len(dynamic) < 2:
+        estimate = arith.MulFOp(estimate, _as_double(extent)).result
+    if not dynamic:
         return size
+    bound = arith.ConstantOp(estimate.type, 2.0**62).result
+    overflows = arith.CmpFOp(arith.CmpFPredicate.OGT, estimate, bound).result
+    size = arith.SelectOp(overflows, index(2**63 - 1), size).result
     signs = dynamic[0]
     for extent in dynamic[1:]:
         signs = arith.OrIOp(signs, extent).result
     negative = arith.CmpIOp(arith.CmpIPredicate.slt, signs, index(0)).result
     return arith.SelectOp(negative, index(-1), size).result
+
+
+def _as_double(number: mlir.Value) -> mlir.Value:
+    """A size as a floating-point number, whose products do not wrap around."""
+    wide = arith.IndexCastOp(ir.IntegerType.get_signless(64), number).result
+    return arith.SIToFPOp(ir.F64Type.get(), wide).result
 
 
 def _typed(memory: mlir.Value, memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) -> mlir.Value:
