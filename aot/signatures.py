@@ -86,7 +86,8 @@ def _takes_out(function: Function) -> bool:
 def _function_text(function: Function) -> str:
     results = ", ".join(_result_text(function, result) for result in function.results) or "nothing"
     waits = ["Waits for the GPU."] if {"reads_device", "host_sync", "messages"} & set(function.flags) else []
-    return "\n".join([*_head(function.doc), *_lines(function.args), f"Returns {results}.", *waits, *_cpu_text(function)])
+    place = _cpu_text(function)
+    return "\n".join([*_head(function.doc), *_lines(function.args), f"Returns {results}.", *waits, *place])
 
 
 def _cpu_text(function: Function) -> list[str]:

@@ -160,11 +160,9 @@ def _cpu(source: CompiledSource, function: Function) -> tuple[CpuRow, ...]:
     for code in source.host:
         if code.variant:
             variants.setdefault(code.triple, []).append(code.variant)
+    prefix = f"aot_cpu_entry_{source.name}__{function.name}__"
     return tuple(
-        CpuRow(
-            _MACROS[triple],
-            tuple((f"AOT_CPU_{name.upper()}", f"aot_cpu_entry_{source.name}__{function.name}__{name}") for name in names),
-        )
+        CpuRow(_MACROS[triple], tuple((f"AOT_CPU_{name.upper()}", prefix + name) for name in names))
         for triple, names in sorted(variants.items())
     )
 
