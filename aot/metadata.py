@@ -126,10 +126,15 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> dict[str, Any]:
 
 
 def _parameter(parameter: Argument, kernel: Kernel) -> dict[str, Any]:
-    """``bytes``: of the parameter as the driver passes it; an array is its descriptor unless it is a bare pointer."""
+    """``bytes``: of the parameter as the driver passes it; an array is its descriptor unless it is a bare pointer.
+
+    None for what only compiled host code passes: a descriptor of vectors, a struct.
+    """
     kind = parameter.type
+    size: int | None
     if not isinstance(kind, ArrayType):
-        size = dtype.of(kind.dtype).storage
+        internal = not kernel.callable and not dtype.known(kind.dtype) and kind.dtype != "ptr"
+        size = None if internal else dtype.of(kind.dtype).storage
     else:
         size = 8 if kernel.bare else 8 * (3 + 2 * len(kind.shape))
     return {**_argument(parameter), "bytes": size}

@@ -176,7 +176,8 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> KernelRow:
         doc=kernel_doc(kernel),
         callable=int(kernel.callable),
         bare=int(kernel.bare),
-        params=tuple(_argument(where, parameter) for parameter in kernel.params),
+        # Parameters that only compiled host code passes may be of types that Python has no word for.
+        params=tuple(_argument(where, parameter) for parameter in kernel.params if kernel.callable),
         grid=_programs(kernel.grid),
         block=_programs(kernel.block),
         shared=_ended(kernel.shared) if kernel.shared is not None else None,
