@@ -16,7 +16,7 @@ from mlir.dialects import memref
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import views
+from aot.lower import loopyields, views
 
 _BUFFERIZE = (
     "eliminate-empty-tensors",
@@ -32,6 +32,7 @@ _KEEP = ("convert-bufferization-to-memref", "canonicalize", "cse")
 
 def to_memrefs(module: ir.Module) -> None:
     """One-shot bufferization; an operation that cannot live on buffers is an error with its location."""
+    loopyields.copy_arguments(module)
     mlir.run_passes(module, _BUFFERIZE, "turning tensors into buffers")
     left = [op for op in mlir.walk(module) if _on_tensors(op)]
     if left:

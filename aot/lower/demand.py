@@ -102,7 +102,7 @@ class Demand:
 
     def _stands_behind(self, op: mlir.Operation) -> bool:
         """What stands in another block is an operation of a block around this one, and in front."""
-        return op.block == self.block and op != self.anchor and self.anchor.is_before_in_block(op)
+        return op.block == self.block and op != self.anchor and bool(self.anchor.is_before_in_block(op))
 
 
 def _is_value(op: mlir.Operation) -> bool:

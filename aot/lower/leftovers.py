@@ -183,12 +183,16 @@ def _followers(group: Group, demand: Demand) -> list[mlir.Operation]:
                 found.update((op, None) for op in demand.behind(user, found))
                 work.extend(user.results)
     inside = dict(group.members)
-    for op in sorted(found, key=cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1)):
+    for op in sorted(found, key=cmp_to_key(_by_place)):
         if any(mlir.owner(value) in inside for value in op.operands):
             inside[op] = None
         else:
             op.move_before(demand.anchor)
     return [op for op in inside if op not in group.members]
+
+
+def _by_place(one: mlir.Operation, other: mlir.Operation) -> int:
+    return -1 if one.is_before_in_block(other) else 1
 
 
 def _follows(op: mlir.Operation, value: mlir.Value, demand: Demand) -> bool:
