@@ -39,13 +39,18 @@ MAX_NAME = 200
 
 def namespace(stem: str) -> str:
     """The namespace that a source of this file stem gets; PackageError when it cannot have one."""
-    name = re.sub(r"[-. ]", "_", stem)
+    name = spelled(stem)
     problem = _problem(name)
     if not problem and name in RESERVED:
         problem = "the package itself uses this name"
     if problem:
         raise PackageError(f"source '{stem}' cannot become the namespace '{name}': {problem}", hint="rename the file")
     return name
+
+
+def spelled(stem: str) -> str:
+    """A file stem written as a namespace, whether or not it can be one."""
+    return re.sub(r"[-. ]", "_", stem)
 
 
 def check_namespaces(paths: Mapping[str, Sequence[str]]) -> None:

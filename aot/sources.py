@@ -43,9 +43,14 @@ def discover(paths: Sequence[str]) -> tuple[SourceFile, ...]:
     return tuple(sorted(found, key=lambda source: source.name))
 
 
+def names_in(folder: Path) -> tuple[str, ...]:
+    """Namespaces that the files of a folder have or would have, whether or not they are built."""
+    return tuple(naming.spelled(_stem(file)) for file in sorted(folder.iterdir()) if _is_source(file))
+
+
 def read(file: Path) -> SourceFile:
     """One source, with the checks that need no MLIR."""
-    stem = file.name.removesuffix(BYTECODE if file.name.endswith(BYTECODE) else TEXT)
+    stem = _stem(file)
     name = naming.namespace(stem)
     data = fileset.read_file(file)
     if not data.strip():
@@ -76,6 +81,10 @@ def _files(path: Path) -> list[Path]:
     if path.suffix not in (TEXT, BYTECODE):
         raise UsageError(f"'{path}' is no source: {LATER.get(path.suffix, 'sources end in .mlir or .mlirbc')}")
     return [path]
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(BYTECODE if file.name.endswith(BYTECODE) else TEXT)
 
 
 def _is_source(file: Path) -> bool:
