@@ -48,7 +48,7 @@ def cubin(module: mlir.Module, target: Target, requested: str, tools: Toolchain)
     with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
         shim = ptxas.make_shim(Path(folder), tools)
         try:
-            data = _translate(module, f"format=bin toolkit={folder}")
+            data = _translate(module, f'format=bin toolkit="{folder}"')
         except LoweringError as error:
             if shim.died():
                 raise ptxas.death(shim.words(), subject, target.name, tools) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -341,6 +342,18 @@ def test_failures_of_ptxas(source: str, archs: str, kind: type[AotError], words:
     assert type(caught.value) is kind
     assert caught.value.message.startswith(f"{PATH}: ")
     assert "/tmp" not in caught.value.text()
+
+
+@pytest.mark.parametrize("name", ["two words", "it's", "{braces}", "equals=sign"])
+def test_temporary_folders_of_any_name(
+    name: str, tools: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert len(build(EMPTY, "80,80+PTX", tools)) == 2
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("archs", ["80", "compute_80"])
