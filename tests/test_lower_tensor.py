@@ -457,6 +457,7 @@ SLICES = [
     ("some of it", "[0] [%n] [1]", 1),
     ("from some place", "[%n] [2] [1]", 1),
     ("with steps", "[0] [2] [%n]", 1),
+    ("a few", "[0] [2] [1]", 1),
 ]
 
 

@@ -60,7 +60,7 @@ def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> Non
 
 def _is_whole(axis: _Axis, source: ir.Value) -> bool:
     """Whether the slice takes the dimension as it is: ``memref.dim`` of it, or the size it was allocated with."""
-    if axis.offset != 0 or axis.stride != 1 or axis.extent is not None:
+    if axis.offset != 0 or axis.stride != 1 or axis.extent is not None or isinstance(axis.size, int):
         return False
     sized_by, made_by = mlir.owner(axis.size), mlir.owner(source)
     if isinstance(sized_by, ir.Operation) and sized_by.name == "memref.dim" and sized_by.operands[0] == source:
