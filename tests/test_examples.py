@@ -17,9 +17,9 @@ EXAMPLES, CASES, HAZARDS = ROOT / "examples" / "kernels", ROOT / "tests" / "case
 EVERY_ARCH = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120"
 
 
-def manifest(folder: Path, archs: str, tmp_path: Path) -> dict[str, Any]:
-    """Builds the folder and reads ``aot.json`` out of the wheel."""
-    request = pipeline.BuildRequest((str(folder),), archs=archs, out=str(tmp_path / "out"), work=str(tmp_path / "work"))
+def manifest(source: Path, archs: str, tmp_path: Path) -> dict[str, Any]:
+    """Builds a folder or a file and reads ``aot.json`` out of the wheel."""
+    request = pipeline.BuildRequest((str(source),), archs=archs, out=str(tmp_path / "out"), work=str(tmp_path / "work"))
     result = pipeline.build(request)
     with zipfile.ZipFile(result.wheel) as wheel:
         (name,) = [name for name in wheel.namelist() if name.endswith("/aot.json")]
@@ -138,3 +138,9 @@ def test_cases_build(cases: Mapping[str, Any]) -> None:
 def test_flags_of_cases(cases: Mapping[str, Any], source: str, function: str, flag: str) -> None:
     (found,) = [f for f in cases[source]["functions"] if f["name"] == function]
     assert flag in found["flags"]
+
+
+def test_internal_types_stay_inside(tmp_path: Path) -> None:
+    (module,) = manifest(HAZARDS / "internal_types.mlir", "sm_80", tmp_path)["modules"]
+    assert [f["name"] for f in module["functions"]] == ["sum_by_four"]
+    assert not any(kernel["callable"] for kernel in module["kernels"])

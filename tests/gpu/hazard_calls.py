@@ -269,6 +269,14 @@ def _launches() -> list[Call]:
             lambda x, s: float((x * s) @ np.array([1, 10, 100, 1000], "f4")),
         ),
         Call(
+            "32",
+            "internal_types",
+            "sum_by_four",
+            lambda rng: (np.arange(32, dtype="f4"), np.zeros(8, "f4")),
+            None,
+            lambda x, out: {1: x.reshape(8, 4).sum(1)},
+        ),
+        Call(
             "first",
             "default_device",
             "counted",
