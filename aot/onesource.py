@@ -10,6 +10,7 @@ after each stage is kept as numbered files.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from aot import arch, binary, fatbin, fileset, host, lexer, lower, mlir, naming, selection, sources, toolchain
 from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage
-from aot.errors import ArchUnfit, LoweringError, SourceError
+from aot.errors import LoweringError, SourceError
 from aot.job import CompileJob
 from aot.lexer import FunctionText
 from aot.lower import LoweredSource, Options, Request, device
@@ -58,7 +59,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         functions, kernels = _described(lowered.functions, lowered.kernels, texts)
         names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
         naming.check_functions(job.name, job.path, names)
-        selected = _narrow(job, lowered)
+        selected, remarks = _narrow(job, lowered, tools)
         blob, notes = _device(job, lowered, selected, tools, dump)
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
@@ -73,7 +74,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         host=_host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark),
         messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
-        notes=_portable(job, (*lowered.notes, *notes)),
+        notes=_portable(job, (*lowered.notes, *remarks, *notes)),
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
     )
 
@@ -103,23 +104,26 @@ def _described(
     )
 
 
-def _narrow(job: CompileJob, lowered: LoweredSource) -> Selection:
-    """The images to build. Targets in the source itself narrow them as ``archs`` in ``aot.toml`` does."""
+def _narrow(job: CompileJob, lowered: LoweredSource, tools: Toolchain) -> tuple[Selection, tuple[str, ...]]:
+    """The images to build, and a note about them.
+
+    Targets in the source itself narrow the request as ``archs`` in ``aot.toml`` does; when they match nothing
+    of it, the source's word counts.
+    """
     picks = tuple(selection.Pick(arch.target(asked), arch.target(image)) for asked, image in job.images)
     if not lowered.own_chips or lowered.device is None:
-        return Selection(picks, job.skipped)
+        return Selection(picks, job.skipped), ()
     own = [arch.target(chip) for chip in lowered.own_chips]
     cubins = [pick.image for pick in picks if pick.image.kind != PTX]
     found = selection.select(cubins, own, automatic_ptx=any(pick.image.kind == PTX for pick in picks))
+    skipped = (*job.skipped, *found.skipped)
     if not found.picks:
-        raise ArchUnfit(
-            f"{job.path}: its own targets ({', '.join(lowered.own_chips)}) match none of those to build: "
-            f"{', '.join(image for _, image in job.images)}",
-            hint="ask for them with --archs, or leave the targets out of the source",
-        )
+        toolchain.check(tools, own)
+        note = f"is built for its own targets ({', '.join(lowered.own_chips)}), which were not asked for"
+        return Selection(tuple(selection.Pick(each, each) for each in own), skipped), (note,)
     asked_for = {pick.image: pick.requested for pick in picks}
     kept = tuple(selection.Pick(asked_for.get(pick.requested, pick.requested), pick.image) for pick in found.picks)
-    return Selection(kept, (*job.skipped, *found.skipped))
+    return Selection(kept, skipped), ()
 
 
 def _device(
@@ -164,7 +168,7 @@ def _ready(job: CompileJob, lowered: LoweredSource, selected: Selection) -> tupl
             f"{job.path}: holds ready gpu.binary ops and kernels that are still to be compiled",
             hint="put them into sources of their own: a source has one binary",
         )
-    given = [fatbin.Given(each.kind, each.data, each.target) for each in lowered.ready]
+    given = [fatbin.Given(each.kind, each.data, _chip(each.target)) for each in lowered.ready]
     blob = fatbin.adopt(job.name, given, job.compress)
     images = [arch.target(image.target) for image in blob.images if image.kind == arch.CUBIN]
     images += [arch.target(image.target) for image in blob.images if image.kind == PTX and image.target[-1:].isdigit()]
@@ -175,6 +179,12 @@ def _ready(job: CompileJob, lowered: LoweredSource, selected: Selection) -> tupl
     ]
     note = f"its ready binary has nothing for {', '.join(missing)}"
     return blob, (note,) if missing else ()
+
+
+def _chip(target: str) -> str:
+    """Chip of an ``#nvvm.target``, which the bindings know as text only; empty when it names none."""
+    found = re.search(r'\bchip = "(\w+)"', target)
+    return found[1] if found else ""
 
 
 def _host(

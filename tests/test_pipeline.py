@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from builtpackage import TENSOR, Built, build_in, write_sources
+from builtpackage import KERNEL, TENSOR, Built, build_in, write_sources
 
 import aot
 from aot import compiling, inspection, job, onesource, rules
@@ -142,6 +142,23 @@ def test_ready_binaries_pass_through(built: Built, tmp_path: Path) -> None:
     assert (tmp_path / "build" / "tree" / "blobs" / "ready.fatbin").read_bytes() == blob
     assert done.result.sources[0].images == ("sm_80", "sm_90", "compute_90")
     assert any("its ready binary has nothing for sm_75" in note for note in done.heard.notes)
+
+
+OWN_TARGETS = [
+    ("narrow the request", "sm_75,sm_80,sm_90", ("sm_80", "compute_80"), ""),
+    ("were not asked for", "sm_90", ("sm_80",), "is built for its own targets (sm_80)"),
+]
+
+
+@pytest.mark.parametrize(("archs", "images", "note"), [row[1:] for row in OWN_TARGETS], ids=[r[0] for r in OWN_TARGETS])
+def test_targets_in_the_source(tmp_path: Path, archs: str, images: tuple[str, ...], note: str) -> None:
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    text = KERNEL.replace("gpu.module @inner", 'gpu.module @inner [#nvvm.target<chip = "sm_80">]')
+    (kernels / "own.mlir").write_text(text)
+    done = build_in(tmp_path, name="own-targets", archs=archs)
+    assert done.result.sources[0].images == images
+    assert any(note in each for each in done.heard.notes) == bool(note)
 
 
 def test_bytecode_is_a_source(tmp_path: Path) -> None:
