@@ -27,6 +27,7 @@ from aot.lower import (
     constants,
     cpucode,
     cpuloops,
+    cpumath,
     cpuparallel,
     frontend,
     numerics,
@@ -116,6 +117,7 @@ def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) 
     messages = asserts.rewrite(module, earlier=job.messages)
     regions = cpuparallel.outline(module)
     smallfloat.rewrite(module)
+    cpumath.expand(module, fma=job.variant.fma)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying code for the CPU")
     dump(f"cpu-{name}-parallel", module)
     functions = named(prepared.functions, job)

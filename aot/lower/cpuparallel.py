@@ -174,11 +174,12 @@ def _fill(nest: ir.Operation, body: _Body, loops: Loops) -> None:
                 indices.append(inner.induction_variable)
                 with ir.InsertionPoint(inner.body):
                     last = scf.YieldOp([]).operation
-    operations = [op for op in mlir.walk(nest) if op != nest]
+    terminator = list(nest.regions[0].blocks[0].operations)[-1].operation
+    operations = [op for op in mlir.walk(nest) if op not in (nest, terminator)]
     _move_body(nest, indices, last)
     own = set(operations)
     for op in operations:
-        for number, value in enumerate(op.operands if op.name != "scf.reduce" else ()):
+        for number, value in enumerate(op.operands):
             if value in body.inside or (_is_constant(value) and mlir.owner(value) not in own and _outside(value, body)):
                 op.operands[number] = body.value(value)
 
