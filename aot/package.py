@@ -24,7 +24,7 @@ from aot.signatures import Stub, stubs
 from aot.tables import SourceRow, source_row
 
 _ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
-_OWN_NAMES = ("CudaError", "DeviceArray", "check", "preload")
+_OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
 _STATIC = {"exports.map": "csrc/exports.map", "_check.py": "src/{name}/_check.py"}
 _RENDERED = {
     "pyproject.toml.in": "pyproject.toml",

@@ -206,6 +206,9 @@ int aot_context_enter(int device, void **context, uint64_t *id, void **restore);
 void aot_context_leave(void *restore);
 /* Loads the source's blob in the current context, fetches and loads all its functions; thread-safe, once per context id. */
 int aot_module_load(const aot_source *source, uint64_t context_id, char *message, size_t size);
+/* Which of source->images the driver took when it was last loaded on the device: the image's position, or one of these. */
+enum { AOT_IMAGE_UNKNOWN = -1 /* not made by us */, AOT_IMAGE_NOT_LOADED = -2 };
+int aot_source_image(const aot_source *source, int device);
 /* Kernel handle in the frame's context; loads the module when needed. 0 or an error recorded like aot_module_load's. */
 int aot_kernel_handle(const aot_source *source, uint32_t kernel, uint64_t context_id, void **function, char *message, size_t size);
 /* Memory from our pool of the device, stream ordered; the pool serves all contexts of the device. Falls back to cuMemAlloc where

@@ -90,6 +90,7 @@ enum {                                                         /* attributes and
   X(cuThreadExchangeStreamCaptureMode, 10010, 1, (int *mode)) \
   X(cuModuleLoadDataEx, 2010, 1, (CUmodule *module, const void *image, unsigned count, int *options, void **values)) \
   X(cuModuleGetFunction, 2000, 1, (CUfunction *function, CUmodule module, const char *name)) \
+  X(cuModuleGetGlobal_v2, 3020, 1, (CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)) \
   X(cuFuncLoad, 12040, 0, (CUfunction function)) \
   X(cuFuncGetAttribute, 2020, 1, (int *value, int attribute, CUfunction function)) \
   X(cuFuncSetAttribute, 9000, 1, (CUfunction function, int attribute, int value)) \

@@ -2,11 +2,13 @@
  *
  *   py_module.c   import, namespaces, preload          py_array.c   what an object says about its memory
  *   py_arguments.c  all arguments of a call           py_check.c   ... against the signature; descriptors
- *   py_call.c     a host function's call
+ *   py_call.c     a host function's call          py_host.c    ... with arrays in host memory: CPU code
+ *   py_place.c    on a GPU or in host memory      py_numpy.c   numpy's arrays
  *   py_kernel.c   a kernel's call                      py_number.c  Python numbers <-> scalars
  *   py_bind.c     positional and named arguments       py_result.c  memory for results; the call's value
  *   py_stream.c   which stream, and its ordering       py_out.c     out=
- *   py_device_array.c  our own array type              py_cuda_interface.c  __cuda_array_interface__
+ *   py_own_array.c  our own array types               py_export.c  ... through DLPack
+ *   py_cuda_interface.c  __cuda_array_interface__
  *   py_destination.c  destinations that overlap a value
  *   py_names.c    attribute names
  *   py_error.c    Python exceptions                    py_driver.c  driver calls that only this side makes
@@ -26,7 +28,9 @@
   X(DLPACK_DEVICE, "__dlpack_device__") X(CUDA_INTERFACE, "__cuda_array_interface__") X(CUDA_STREAM, "__cuda_stream__") \
   X(TORCH_STREAM, "cuda_stream") X(PTR, "ptr") X(IS_CONJ, "is_conj") X(IS_NEG, "is_neg") X(MODULE, "__module__") \
   X(QUALNAME, "__qualname__") X(VALUE, "value") X(STREAM, "stream") X(SHAPE, "shape") X(STRIDES, "strides") X(TYPESTR, "typestr") \
-  X(DATA, "data") X(MASK, "mask") X(CUPY, "cupy") X(CUDA, "cuda") X(CURRENT_STREAM, "get_current_stream") X(FROM_DLPACK, "from_dlpack")
+  X(DATA, "data") X(MASK, "mask") X(CUPY, "cupy") X(CUDA, "cuda") X(CURRENT_STREAM, "get_current_stream") X(FROM_DLPACK, "from_dlpack") \
+  X(NUMPY, "numpy") X(NDARRAY, "ndarray") X(ARRAY_STRUCT, "__array_struct__") X(DTYPE, "dtype") X(NAME, "name") X(EMPTY, "empty") \
+  X(ML_DTYPES, "ml_dtypes")
 #define AOT_NAME_ENTRY(name, text) AOT_NAME_##name,
 enum { AOT_NAMES(AOT_NAME_ENTRY) AOT_NAME_COUNT };
 #undef AOT_NAME_ENTRY
@@ -64,7 +68,8 @@ int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t giv
 typedef struct aot_kind {                                      /* what a type of objects can do, asked once per type */
   PyTypeObject *type;                                          /* strong */
   const dl_exchange *exchange;
-  uint8_t ours;                                                /* our own device array */
+  uint8_t ours;                                                /* one of our own arrays */
+  uint8_t numpy, masked;                                       /* numpy's array; one with a mask */
   uint8_t immutable;                                           /* may not be written, whatever the protocol says (JAX) */
   PyObject *is_neg, *is_conj;                                  /* strong; its methods, where views may be negated or conjugated only
                                                                   when read (torch); else NULL */
@@ -87,8 +92,6 @@ int aot_array_setup(void);
 int aot_cuda_interface_read(PyObject *dict, aot_view *view);   /* py_cuda_interface.c: 1, or -1 */
 /* The quick protocols (exchange API, our own arrays): 1 read, 0 object needs aot_view_slow, -1 error. */
 int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view);
-/* __dlpack__ and __cuda_array_interface__; `stream` is where the data will be used. 1 read, 0 not an array, -1 error. */
-int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view);
 /* 1: conjugated or negated only when read; 0: not; -1: error. */
 int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view);
 
@@ -115,6 +118,8 @@ typedef struct aot_call {
   uint32_t pending;                                            /* arrays that wait for the stream to be known */
   PyObject *first_object;                                      /* first array argument, else the first of out=; NULL: none */
   int32_t first;                                               /* its index; -1: none, or from out= */
+  uint8_t place;                                               /* AOT_PLACE_*: of all arrays */
+  int32_t place_argument;                                      /* which argument said so; -1: out= */
   int32_t device, device_argument;                             /* device of all arrays, and which said so; -1: not known yet */
   aot_kind first_kind;
   PyObject *stream_option;                                     /* stream=, NULL when not given or None */
@@ -124,6 +129,18 @@ typedef struct aot_call {
   struct aot_moved *moved; uint32_t nmoved;                    /* destinations that are computed elsewhere first (py_destination.c) */
   PyThreadState *released;                                     /* not NULL while the interpreter lock is given up */
 } aot_call;
+
+/* __dlpack__ and __cuda_array_interface__; the data will be used on the call's stream. An array that is not where the call runs
+ * tells its device only. 1 read, 0 not an array, -1 error. */
+int aot_view_slow(PyObject *object, const aot_kind *kind, const aot_call *call, aot_view *view);
+
+/* py_place.c: where arrays lie, which is where the call runs. */
+enum { AOT_PLACE_UNKNOWN, AOT_PLACE_GPU, AOT_PLACE_CPU };
+int aot_place_of(const aot_view *view);                        /* UNKNOWN: neither a GPU nor host memory */
+int aot_place_ask(PyObject *object);                           /* by __dlpack_device__; UNKNOWN when it has none; -1: error */
+int aot_place_take(aot_call *call, uint32_t index, const aot_view *view);   /* an argument's: must be as the others, and have code */
+int aot_place_settle(aot_call *call);                          /* it is known now: stream= goes with a GPU only */
+int aot_place_without_arrays(aot_call *call);                  /* there is none to say it */
 
 /* Reads and checks all arguments into descriptors and scalars, decides the stream (py_arguments.c). */
 int aot_read_arguments(aot_call *call);
@@ -143,6 +160,7 @@ void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *
 void aot_reach(const aot_value *value, const int64_t *descriptor, uint64_t *low, uint64_t *high);
 void aot_view_text(const aot_view *view, char *text, size_t size);
 const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size);
+int aot_dtype_named(const char *name, dl_dtype *dtype);        /* bfloat16 and the small floats, which numpy knows by name only; 1: found */
 
 /* py_number.c */
 int aot_number_read(const aot_call *call, uint32_t index, void *slot);
@@ -161,6 +179,19 @@ int aot_stream_after(const aot_call *call);                    /* 0, or a code w
 int aot_destinations_separate(aot_call *call, const aot_frame *frame);
 int aot_destinations_finish(aot_call *call, int failed);       /* 0, or a code with its text in aot_last_error() */
 
+/* py_host.c */
+PyObject *aot_call_on_cpu(aot_call *call);                     /* arguments and out= are read: the call's value */
+/* Memory that lives as long as the call, where the call runs: 0, or a code with its text in aot_last_error(). */
+int aot_scratch_alloc(const aot_call *call, const aot_frame *frame, int64_t bytes, uint64_t *address);
+int aot_scratch_copy(const aot_call *call, uint64_t to, uint64_t from, uint64_t bytes);
+int aot_scratch_free(const aot_call *call, uint64_t address);
+
+/* py_numpy.c */
+int aot_is_numpy(PyTypeObject *type);
+int aot_numpy_view(PyObject *object, aot_view *view);          /* 1, or -1 */
+/* A new numpy array; NULL without an error: there is no numpy here. */
+PyObject *aot_numpy_make(const aot_value *value, const int64_t *shape, uint64_t *address);
+
 /* py_out.c */
 int aot_outputs_read(aot_call *call, PyObject *out);
 int aot_is_fresh(const aot_value *result);                     /* an array that the call makes */
@@ -171,14 +202,28 @@ int aot_outputs_finish(aot_call *call, int failed);            /* in the call's 
 PyObject *aot_outputs_return(aot_call *call);                  /* the call's value */
 void aot_outputs_drop(aot_call *call);
 
-/* py_device_array.c */
-extern PyTypeObject *aot_device_array_type;
-int aot_device_array_setup(PyObject *module);
-typedef struct aot_device_memory { uint64_t address; int64_t bytes; void *stream; int device; } aot_device_memory;
+/* py_own_array.c */
+extern PyTypeObject *aot_device_array_type, *aot_host_array_type;
+int aot_own_array_setup(PyObject *module);
+typedef struct aot_memory { uint64_t address; int64_t bytes; void *stream; int device; } aot_memory;   /* device -1: from posix_memalign */
+typedef struct aot_own_array {
+  PyObject_HEAD
+  aot_memory memory;
+  void *consumer;                                              /* stream of the last consumer on another stream, NULL: none */
+  PyObject *stream_owner;
+  dl_dtype dtype;
+  int32_t rank;
+  uint8_t storage;
+  int64_t shape[AOT_MAX_RANK], strides[AOT_MAX_RANK];
+} aot_own_array;
 /* Takes the memory over, also when it fails. stream_owner: object that keeps the stream alive, or NULL. */
-PyObject *aot_device_array_new(const aot_device_memory *memory, const aot_value *value, const int64_t *shape, PyObject *stream_owner);
-int aot_device_array_view(PyObject *object, aot_view *view);
-void *aot_device_array_stream(PyObject *object);
+PyObject *aot_own_array_new(const aot_memory *memory, const aot_value *value, const int64_t *shape, PyObject *stream_owner);
+int aot_own_array_view(PyObject *object, aot_view *view);
+void *aot_own_array_stream(PyObject *object);
+PyObject *aot_int_tuple(const int64_t *entries, int32_t count);
+/* py_export.c: their methods. */
+PyObject *aot_own_array_dlpack(PyObject *object, PyObject *args, PyObject *words);
+PyObject *aot_own_array_dlpack_device(PyObject *object, PyObject *unused);
 
 /* py_kernel.c, py_call.c */
 PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);

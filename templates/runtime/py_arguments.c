@@ -6,7 +6,7 @@
 static size_t words_of(const aot_value *value) { return value->kind == AOT_ARRAY ? 3 + 2 * (size_t)value->rank : 2; }
 
 static int same_device(aot_call *call, uint32_t index, const aot_view *view) {
-  if (view->device < 0 || view->device == call->device)
+  if (view->device < 0 || view->device == call->device || call->place == AOT_PLACE_CPU)
     return 0;
   if (call->device < 0) {
     call->device = view->device;
@@ -34,7 +34,8 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
   const aot_value *value = &call->callable->args[index];
   if (view->holder)
     call->holders[call->nholders++] = view->holder;
-  if (is_pointer(value) ? take_pointer(call, index, view, slot) : aot_check_array(call, index, view) || same_device(call, index, view))
+  if (is_pointer(value) ? take_pointer(call, index, view, slot)
+                        : aot_place_take(call, index, view) || aot_check_array(call, index, view) || same_device(call, index, view))
     return -1;
   int lazy = aot_view_lazy(call->args[index], kind, view);
   if (lazy > 0)
@@ -119,6 +120,13 @@ static int read_address(aot_call *call, uint32_t index, int64_t *slot) {
   return 1;
 }
 
+static const char *what_is_needed(const aot_callable *callable) {
+  if (callable->function && callable->function->cpu)
+    return callable->function->entry ? "an array is needed, on a GPU (with DLPack or __cuda_array_interface__) or in host memory (numpy, DLPack)"
+                                     : "an array in host memory is needed (numpy, DLPack)";
+  return "an array on a GPU is needed (with DLPack or __cuda_array_interface__)";
+}
+
 static int read_slow(aot_call *call, uint32_t index, int64_t *slot) {
   PyObject *object = call->args[index];
   if (call->callable->kernel) {
@@ -131,14 +139,14 @@ static int read_slow(aot_call *call, uint32_t index, int64_t *slot) {
     return -1;
   const aot_kind kind = *found;
   aot_view view;
-  int status = aot_view_slow(object, &kind, call->stream, &view);
+  int status = aot_view_slow(object, &kind, call, &view);
   if (status > 0)
     return take(call, index, &kind, &view, slot);
   if (status < 0)
     return name_argument(call, index);
   PyObject *type = aot_type_name(object);
   if (type)
-    aot_wrong(call, index, PyExc_TypeError, ", got %U: an array on a GPU is needed (with DLPack or __cuda_array_interface__)", type);
+    aot_wrong(call, index, PyExc_TypeError, ", got %U: %s", type, what_is_needed(call->callable));
   Py_XDECREF(type);
   return -1;
 }
@@ -153,6 +161,20 @@ static int find_first(aot_call *call) {
       return -1;
     call->first = -1;
     note_first(call, i, kind);
+  }
+  return 0;
+}
+
+/* Where the arrays that wait lie decides about the stream: the first of them is asked, where no other array has told. */
+static int find_place(aot_call *call) {
+  if (call->place != AOT_PLACE_UNKNOWN || !call->callable->function || !aot_cpu_entry(call->callable->function))
+    return 0;
+  int place = aot_place_ask(call->first_object);
+  if (place < 0)
+    return name_argument(call, (uint32_t)call->first);
+  if (place == AOT_PLACE_CPU) {
+    call->place = AOT_PLACE_CPU;
+    call->place_argument = call->first;
   }
   return 0;
 }
@@ -174,16 +196,17 @@ int aot_read_arguments(aot_call *call) {
   int64_t *word = call->words;
   call->nholders = call->pending = 0;
   call->first_object = NULL;
-  call->first = call->device = call->device_argument = -1;
+  call->first = call->device = call->device_argument = call->place_argument = -1;
+  call->place = AOT_PLACE_UNKNOWN;
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     call->slots[i] = word;
     if (read_quick(call, i, word))
       return -1;
     word += words_of(&call->callable->args[i]);
   }
-  if (call->pending && find_first(call))
+  if (call->pending && (find_first(call) || find_place(call)))
     return -1;
-  if (aot_stream_choose(call))
+  if ((call->first_object || !call->callable->function || call->callable->function->entry) && aot_place_settle(call))
     return -1;
   return call->pending ? read_pending(call) : 0;
 }

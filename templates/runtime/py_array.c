@@ -57,9 +57,11 @@ static int find_lazy(aot_kind *kind) {
 }
 
 static const aot_kind *learn(PyTypeObject *type) {
-  aot_kind kind = {.type = type, .ours = type == aot_device_array_type, .immutable = (uint8_t)is_immutable(type)};
+  aot_kind kind = {.type = type, .ours = type == aot_device_array_type || type == aot_host_array_type, .immutable = (uint8_t)is_immutable(type)};
   Py_INCREF(type);
-  if (!kind.ours && (find_exchange(type, &kind.exchange) || find_lazy(&kind))) {
+  kind.numpy = (uint8_t)aot_is_numpy(type);
+  kind.masked = kind.numpy && PyObject_HasAttr((PyObject *)type, aot_names[AOT_NAME_MASK]);
+  if (!kind.ours && !kind.numpy && (find_exchange(type, &kind.exchange) || find_lazy(&kind))) {
     forget(&kind);
     return NULL;
   }
@@ -106,7 +108,13 @@ int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view) {
   view->exchange = kind->exchange;
   view->readonly = kind->immutable;
   if (kind->ours)
-    return aot_device_array_view(object, view);
+    return aot_own_array_view(object, view);
+  if (kind->masked) {
+    PyErr_SetString(PyExc_TypeError, "masked arrays are not taken");
+    return -1;
+  }
+  if (kind->numpy)
+    return aot_numpy_view(object, view);
   if (!kind->exchange)
     return 0;
   if (kind->exchange->tensor_from_object) {
@@ -128,10 +136,16 @@ int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view) {
   return -1;
 }
 
+/* DLPack's stream: 0 is not allowed, 1 is the legacy default stream, None goes with host memory. */
+static PyObject *stream_number(const aot_call *call) {
+  if (call->place == AOT_PLACE_CPU)
+    return Py_NewRef(Py_None);
+  return PyLong_FromUnsignedLongLong(call->stream ? (uintptr_t)call->stream : 1);
+}
+
 /* Newest form of the call first; producers that know fewer keywords answer with TypeError. */
-static PyObject *export_capsule(PyObject *method, void *stream) {
-  /* DLPack: 0 is not allowed, 1 is the legacy default stream. */
-  PyObject *number = PyLong_FromUnsignedLongLong(stream ? (uintptr_t)stream : 1), *capsule = NULL, *none = PyTuple_New(0);
+static PyObject *export_capsule(PyObject *method, const aot_call *call) {
+  PyObject *number = stream_number(call), *capsule = NULL, *none = PyTuple_New(0);
   PyObject *const forms[] = {copy_words, version_words, plain_words};
   for (int i = 0; number && none && !capsule && i < 3; i++) {
     PyErr_Clear();
@@ -166,8 +180,8 @@ static int read_capsule(PyObject *capsule, aot_view *view) {
   return 1;
 }
 
-/* 1 host or other memory: the view says which device, and nothing else. 0: on a GPU. */
-static int is_elsewhere(PyObject *object, aot_view *view) {
+/* 1: the view says which device, and nothing else. 0: the object does not tell. */
+static int ask_device(PyObject *object, aot_view *view) {
   PyObject *method = aot_optional(object, AOT_NAME_DLPACK_DEVICE);
   if (!method)
     return PyErr_Occurred() ? -1 : 0;
@@ -180,27 +194,33 @@ static int is_elsewhere(PyObject *object, aot_view *view) {
     return failed("__dlpack_device__");
   view->device_type = (int32_t)PyLong_AsLong(type);
   Py_DECREF(type);
-  return view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED;
+  return 1;
 }
 
-static int read_dlpack(PyObject *object, PyObject *method, void *stream, aot_view *view) {
-  int elsewhere = is_elsewhere(object, view);
-  if (elsewhere)
-    return elsewhere;
-  view->holder = export_capsule(method, stream);
+int aot_place_ask(PyObject *object) {
+  aot_view view;
+  int told = ask_device(object, &view);
+  return told <= 0 ? told : aot_place_of(&view);
+}
+
+static int read_dlpack(PyObject *object, PyObject *method, const aot_call *call, aot_view *view) {
+  int told = ask_device(object, view);
+  if (told < 0 || (told && aot_place_of(view) != (call->place == AOT_PLACE_CPU ? AOT_PLACE_CPU : AOT_PLACE_GPU)))
+    return told;
+  view->holder = export_capsule(method, call);
   return view->holder ? read_capsule(view->holder, view) : -1;
 }
 
 /* ------------------------------------------------------------------ any array */
 
-int aot_view_slow(PyObject *object, const aot_kind *kind, void *stream, aot_view *view) {
+int aot_view_slow(PyObject *object, const aot_kind *kind, const aot_call *call, aot_view *view) {
   view->holder = NULL;
   view->exchange = NULL;
   view->readonly = kind->immutable;
   PyObject *found = aot_optional(object, AOT_NAME_DLPACK);
   int status = PyErr_Occurred() ? -1 : 0;
   if (found)
-    status = read_dlpack(object, found, stream, view);
+    status = read_dlpack(object, found, call, view);
   else if (!status && (found = aot_optional(object, AOT_NAME_CUDA_INTERFACE)))
     status = aot_cuda_interface_read(found, view);
   else if (PyErr_Occurred())

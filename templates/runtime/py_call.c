@@ -58,7 +58,13 @@ static int run(aot_call *call, aot_frame *frame) {
 static PyObject *call_bound(aot_call *call, PyObject *out) {
   aot_frame frame;
   void *restore = NULL;
-  if (aot_read_arguments(call) || aot_outputs_read(call, out) || aot_enter(call, &frame, &restore))
+  if (aot_read_arguments(call) || aot_outputs_read(call, out))
+    return NULL;
+  if (call->place == AOT_PLACE_UNKNOWN && aot_place_without_arrays(call))
+    return NULL;
+  if (call->place == AOT_PLACE_CPU)
+    return aot_call_on_cpu(call);
+  if (aot_enter(call, &frame, &restore))
     return NULL;
   int overlaps = call->callable->writes_values && aot_destinations_separate(call, &frame);
   int code = overlaps ? AOT_E_PYTHON : run(call, &frame);

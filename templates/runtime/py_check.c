@@ -27,6 +27,16 @@ const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size) {
   return text;
 }
 
+int aot_dtype_named(const char *name, dl_dtype *dtype) {
+  char text[48];
+  for (uint8_t code = AOT_DL_BFLOAT; code <= AOT_DL_F8E8M0FNU; code++) {
+    *dtype = (dl_dtype){code, code == AOT_DL_BFLOAT ? 16 : 8, 1};
+    if (!strcmp(aot_dtype_name(*dtype, text, sizeof text), name))
+      return 1;
+  }
+  return 0;
+}
+
 static size_t put_tuple(char *text, size_t size, const int64_t *entries, int32_t rank) {
   size_t used = (size_t)snprintf(text, size, "(");
   for (int32_t i = 0; i < rank && used < size; i++)
@@ -115,19 +125,7 @@ const char *aot_array_problem(const aot_value *value, const aot_view *view, PyOb
 
 /* ------------------------------------------------------------------ an argument */
 
-static int wrong_place(const aot_call *call, uint32_t index) {
-  PyObject *type = aot_type_name(call->args[index]);
-  if (!type)
-    return -1;
-  aot_wrong(call, index, PyExc_TypeError,
-            " on a GPU, got a %U in host memory: move it first (torch: x.cuda(); CuPy: cupy.asarray(x); JAX: jax.device_put(x))", type);
-  Py_DECREF(type);
-  return -1;
-}
-
 int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view) {
-  if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
-    return wrong_place(call, index);
   PyObject *exception;
   const char *problem = aot_array_problem(&call->callable->args[index], view, &exception);
   if (!problem)

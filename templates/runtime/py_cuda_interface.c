@@ -83,7 +83,12 @@ static int read_data(PyObject *dict, aot_view *view) {
   if (!view->address)
     return 0;
   int code = aot_pointer_device(view->address, &view->device_type, &view->device);
-  return code ? aot_raise(code, aot_last_error()) : 0;
+  if (code)
+    return aot_raise(code, aot_last_error());
+  if (view->device_type == DL_CUDA || view->device_type == DL_CUDA_MANAGED)
+    return 0;
+  PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: its address is in host memory");
+  return -1;
 }
 
 int aot_cuda_interface_read(PyObject *dict, aot_view *view) {

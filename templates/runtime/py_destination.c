@@ -1,7 +1,7 @@
 /* Destinations that share memory with a value. In: descriptors. Out: descriptors that do not overlap, and copies afterwards.
  *
  * Tensor arguments are values: f(x, out) computes from x as it was before the call, even when `out` is x or a part of it.
- * Host code and kernels are compiled for arrays that do not overlap, so such a destination is computed in pool memory of its
+ * Host code and kernels are compiled for arrays that do not overlap, so such a destination is computed in memory of its
  * own and copied over when the call is done, all in stream order. memref arguments are references, and left alone. */
 #include "py.h"
 
@@ -35,11 +35,11 @@ static int move(aot_call *call, const aot_frame *frame, uint32_t index, uint64_t
   }
   aot_moved *moved = &call->moved[call->nmoved];
   *moved = (aot_moved){.original = low, .bytes = high - low};
-  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, (int64_t)moved->bytes, &moved->temporary);
+  int code = aot_scratch_alloc(call, frame, (int64_t)moved->bytes, &moved->temporary);
   if (code)
     return aot_raise(code, aot_last_error());
   call->nmoved++;
-  code = aot_copy_device(moved->temporary, low, moved->bytes, frame->stream);   /* it may be read before it is written */
+  code = aot_scratch_copy(call, moved->temporary, low, moved->bytes);   /* it may be read before it is written */
   if (code)
     return aot_raise(code, aot_last_error());
   descriptor[0] = descriptor[1] = (int64_t)(moved->temporary - (uint64_t)(descriptor[2] * value->storage));
@@ -66,8 +66,8 @@ int aot_destinations_finish(aot_call *call, int failed) {
   int first = 0;
   for (uint32_t i = 0; i < call->nmoved; i++) {
     const aot_moved *moved = &call->moved[i];
-    int code = failed ? 0 : aot_copy_device(moved->original, moved->temporary, moved->bytes, call->stream);
-    int freed = aot_pool_free(moved->temporary, call->stream);
+    int code = failed ? 0 : aot_scratch_copy(call, moved->original, moved->temporary, moved->bytes);
+    int freed = aot_scratch_free(call, moved->temporary);
     if (!first)
       first = code ? code : freed;
   }

@@ -104,8 +104,37 @@ static int put_device(PyObject *facts, int ordinal) {
   return put(facts, "name", PyUnicode_FromString(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
 }
 
+static int has_gpu_code(void) {
+  for (uint32_t i = 0; i < aot_this_package.nsources; i++) {
+    const aot_source *source = aot_this_package.sources[i];
+    if (source->blob || source->nkernels)
+      return 1;
+    for (uint32_t k = 0; k < source->nfunctions; k++)
+      if (source->functions[k].entry)
+        return 1;
+  }
+  return 0;
+}
+
+/* Which image of each source is loaded on the device. */
+static int put_loaded(PyObject *facts, int device) {
+  PyObject *loaded = PyDict_New();
+  for (uint32_t i = 0; loaded && i < aot_this_package.nsources; i++) {
+    const aot_source *source = aot_this_package.sources[i];
+    int image = source->blob ? aot_source_image(source, device) : AOT_IMAGE_NOT_LOADED;
+    if (image != AOT_IMAGE_NOT_LOADED && put(loaded, source->name, PyLong_FromLong(image)))
+      Py_CLEAR(loaded);
+  }
+  return put(facts, "loaded", loaded);
+}
+
 static int put_facts(PyObject *facts, int ordinal) {
   char message[AOT_MESSAGE_BYTES] = "";
+  if (put(facts, "cpu", PyUnicode_FromString(aot_cpu_variant_name(aot_cpu_variant()))) ||
+      put(facts, "threads", PyLong_FromLong(aot_cpu_threads())))
+    return -1;
+  if (!has_gpu_code())                                         /* nothing to ask the driver */
+    return 0;
   if (aot_driver(message, sizeof message))
     return put(facts, "error", PyUnicode_FromString(message));
   int count = 0, version = 0, code = aot_cu.cuDeviceGetCount(&count);
@@ -117,7 +146,7 @@ static int put_facts(PyObject *facts, int ordinal) {
     aot_set_driver_error(code, "cuDeviceGetCount");
     return put(facts, "error", PyUnicode_FromString(aot_last_error()));
   }
-  if (put(facts, "driver", PyLong_FromLong(version)) || put(facts, "devices", PyLong_FromLong(count)) ||
+  if (put_loaded(facts, ordinal) || put(facts, "driver", PyLong_FromLong(version)) || put(facts, "devices", PyLong_FromLong(count)) ||
       put(facts, "device", PyLong_FromLong(ordinal)))
     return -1;
   return ordinal < count ? put_device(facts, ordinal) : 0;

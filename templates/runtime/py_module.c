@@ -270,7 +270,7 @@ static int refuse_subinterpreters(void) {
 }
 
 static int execute(PyObject *module) {
-  if (refuse_subinterpreters() || aot_names_setup() || aot_array_setup() || callable_setup() || aot_error_setup(module) || aot_device_array_setup(module) ||
+  if (refuse_subinterpreters() || aot_names_setup() || aot_array_setup() || callable_setup() || aot_error_setup(module) || aot_own_array_setup(module) ||
       PyModule_AddStringConstant(module, "__version__", aot_this_package.version))
     return -1;
   PyObject *package = package_name(module);

@@ -12,18 +12,26 @@ int aot_wrong_out(const aot_call *call, uint32_t k, PyObject *exception, const c
   return -1;
 }
 
+static const char *wrong_place(const aot_call *call, const aot_view *view) {
+  if (call->place == AOT_PLACE_CPU)
+    return call->first >= 0 ? "it is not in host memory, as the arguments are" : "it is not in host memory";
+  if (aot_place_of(view) != AOT_PLACE_CPU)
+    return "it is on a device that is neither a CUDA GPU nor the CPU";
+  return call->first >= 0 && aot_cpu_entry(call->callable->function) ? "it is in host memory, the arguments are on a GPU" : "it is in host memory";
+}
+
 static int check_out(aot_call *call, uint32_t k, const aot_view *view) {
   const aot_value *value = &call->callable->function->results[k];
   char text[320];
-  if (view->device_type != DL_CUDA && view->device_type != DL_CUDA_MANAGED)
-    return aot_wrong_out(call, k, PyExc_TypeError, "an array", "it is in host memory");
+  if (aot_place_of(view) != call->place)
+    return aot_wrong_out(call, k, PyExc_TypeError, "an array", wrong_place(call, view));
   PyObject *exception;
   const char *problem = aot_array_problem(value, view, &exception);
   if (!problem && view->readonly) {
     exception = PyExc_ValueError;
     problem = "it is read-only";
   }
-  if (!problem && view->device >= 0 && call->device >= 0 && view->device != call->device) {
+  if (!problem && call->place == AOT_PLACE_GPU && view->device >= 0 && call->device >= 0 && view->device != call->device) {
     exception = PyExc_ValueError;
     problem = "it is on another device than the arguments";
   }
@@ -63,7 +71,7 @@ static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind
   int lazy = aot_view_lazy(object, kind, view);
   if (lazy)
     return lazy < 0 ? -1 : aot_wrong_out(call, k, PyExc_ValueError, "a tensor", "it is conjugated or negated only when read");
-  if (call->device < 0)
+  if (call->device < 0 && call->place == AOT_PLACE_GPU)
     call->device = view->device;
   const aot_value *value = &call->callable->function->results[k];
   output->given = object;
@@ -75,28 +83,40 @@ static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind
   return overlaps_another(call, k) ? aot_wrong_out(call, k, PyExc_ValueError, "an array", "it shares memory with another of out=") : 0;
 }
 
+/* Without array arguments, the first array of out= says where the call runs. `view` is NULL while the array waits. */
+static int note_first(aot_call *call, PyObject *object, const aot_kind *kind, const aot_view *view) {
+  const aot_function *function = call->callable->function;
+  int place = view ? aot_place_of(view) : aot_place_ask(object);
+  if (place < 0)
+    return -1;
+  call->first_object = object;
+  call->first_kind = *kind;
+  call->place = place == AOT_PLACE_CPU && aot_cpu_entry(function) ? AOT_PLACE_CPU : AOT_PLACE_GPU;
+  call->device = view && call->place == AOT_PLACE_GPU ? view->device : -1;
+  return aot_place_settle(call);
+}
+
 static int read_out(aot_call *call, uint32_t k, PyObject *object) {
+  const aot_function *function = call->callable->function;
   const aot_kind *found = aot_kind_of(object);
   if (!found)
     return -1;
   aot_kind kind = *found;
   aot_view view;
   int status = aot_view_fast(object, &kind, &view);
-  if (!call->first_object && status >= 0) {
-    call->first_object = object;
-    call->first_kind = kind;
-    call->device = status ? view.device : -1;
-    if (aot_stream_choose(call))
-      return -1;
+  if (!call->first_object && status >= 0 && note_first(call, object, &kind, status ? &view : NULL)) {
+    if (status)
+      Py_XDECREF(view.holder);
+    return -1;
   }
   if (!status)
-    status = aot_view_slow(object, &kind, call->stream, &view);
+    status = aot_view_slow(object, &kind, call, &view);
   if (status)
     return status < 0 ? -1 : keep_out(call, k, object, &kind, &view);
   PyObject *type = aot_type_name(object);
   const char *name = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   if (name)
-    aot_wrong_out(call, k, PyExc_TypeError, name, "an array on a GPU is needed");
+    aot_wrong_out(call, k, PyExc_TypeError, name, function->cpu ? "an array is needed" : "an array on a GPU is needed");
   Py_XDECREF(type);
   return -1;
 }

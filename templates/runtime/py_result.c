@@ -1,8 +1,8 @@
 /* Memory for results, and the call's value. In: results of the signature, out=. Out: Python objects of the caller's own kind.
  *
- * A result's memory comes from out=; else from the allocator of the first array's framework (C exchange API); else from our
- * own pool, and our array is then turned into the caller's type by that framework's from_dlpack. Where out= shares memory with
- * an argument, the result is computed elsewhere and copied over in stream order. */
+ * A result's memory comes from out=; else from the allocator of the first array's framework (C exchange API, or numpy); else it is
+ * our own, from the pool or the host, and our array is then turned into the caller's type by that framework's from_dlpack. Where
+ * out= shares memory with an argument, the result is computed elsewhere and copied over in stream order. */
 #include "py.h"
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static int allocator_failed(const allocator_words *words) {
 /* 0; AOT_E_PYTHON; or NO_ALLOCATOR. */
 static int from_framework(aot_call *call, const aot_value *value, int64_t *shape, aot_output *output, uint64_t *address) {
   const dl_exchange *exchange = call->first_kind.exchange;
-  dl_tensor prototype = {.device = {DL_CUDA, call->device}, .rank = value->rank, .dtype = {value->dl_code, value->dl_bits, 1}, .shape = shape};
+  dl_device device = call->place == AOT_PLACE_CPU ? (dl_device){DL_CPU, 0} : (dl_device){DL_CUDA, call->device};
+  dl_tensor prototype = {.device = device, .rank = value->rank, .dtype = {value->dl_code, value->dl_bits, 1}, .shape = shape};
   allocator_words words = {"", ""};
   dl_managed *managed = NULL;
   if (exchange->allocate(&prototype, &managed, &words, note_error))
@@ -59,10 +60,26 @@ static int from_pool(aot_call *call, aot_frame *frame, const aot_value *value, i
     Py_XDECREF(owner);
     return aot_record(frame, code, "%s", aot_last_error());
   }
-  aot_device_memory memory = {*address, bytes, frame->stream, frame->device};
-  output->object = aot_device_array_new(&memory, value, frame->extents, owner);
+  aot_memory memory = {*address, bytes, frame->stream, frame->device};
+  output->object = aot_own_array_new(&memory, value, frame->extents, owner);
   output->ours = 1;
   Py_XDECREF(owner);
+  return output->object ? 0 : AOT_E_PYTHON;
+}
+
+/* numpy's array for numpy's, and where no array was given; else memory of our own. */
+static int from_host(aot_call *call, aot_frame *frame, const aot_value *value, int64_t bytes, aot_output *output, uint64_t *address) {
+  if (!call->first_object || call->first_kind.numpy) {
+    output->object = aot_numpy_make(value, frame->extents, address);
+    if (output->object || PyErr_Occurred())
+      return output->object ? 0 : AOT_E_PYTHON;
+  }
+  int code = aot_scratch_alloc(call, frame, bytes, address);
+  if (code)
+    return aot_record(frame, code, "%s", aot_last_error());
+  aot_memory memory = {*address, bytes, NULL, -1};
+  output->object = aot_own_array_new(&memory, value, frame->extents, NULL);
+  output->ours = 1;
   return output->object ? 0 : AOT_E_PYTHON;
 }
 
@@ -84,7 +101,7 @@ static int from_out(aot_call *call, aot_frame *frame, uint32_t k, uint64_t *addr
   *address = output->address;
   if (!output->overlaps)
     return 0;
-  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, output->bytes, &output->temporary);
+  int code = aot_scratch_alloc(call, frame, output->bytes, &output->temporary);
   *address = output->temporary;
   return code ? aot_record(frame, code, "%s", aot_last_error()) : 0;
 }
@@ -103,7 +120,7 @@ static int give_memory(aot_call *call, aot_frame *frame, uint32_t k, int64_t byt
     code = from_framework(call, value, frame->extents, output, address);
   if (code != NO_ALLOCATOR)
     return code;
-  return from_pool(call, frame, value, bytes, output, address);
+  return (call->place == AOT_PLACE_CPU ? from_host : from_pool)(call, frame, value, bytes, output, address);
 }
 
 int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address) {
@@ -129,8 +146,8 @@ int aot_outputs_finish(aot_call *call, int failed) {
     aot_output *output = &call->outputs[k];
     if (!output->temporary)
       continue;
-    int code = failed ? 0 : aot_copy_device(output->address, output->temporary, (uint64_t)output->bytes, call->stream);
-    int freed = aot_pool_free(output->temporary, call->stream);
+    int code = failed ? 0 : aot_scratch_copy(call, output->address, output->temporary, (uint64_t)output->bytes);
+    int freed = aot_scratch_free(call, output->temporary);
     output->temporary = 0;
     if (!first)
       first = code ? code : freed;

@@ -101,7 +101,7 @@ static int find_home(aot_call *call) {
       return -1;
     }
     if (call->first_kind.ours) {
-      call->home = aot_device_array_stream(array);
+      call->home = aot_own_array_stream(array);
       return 1;
     }
     int found = from_cuda_interface(array, &call->home);

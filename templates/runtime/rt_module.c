@@ -14,6 +14,7 @@ typedef struct aot_loaded {
   struct aot_loaded *next;
   uint64_t context_id;
   CUmodule module;
+  int device, image;                                           /* image: see aot_source_image */
   aot_loaded_kernel kernels[];
 } aot_loaded;
 
@@ -156,6 +157,33 @@ static int fetch_kernels(const aot_source *source, aot_loaded *entry, char *mess
   return 0;
 }
 
+/* Each image holds its own position in a constant. It is read on a stream of our own: the legacy stream could be part of a
+ * capture, and a copy on it would break that. Foreign images have no such constant; whatever else goes wrong here, the call it
+ * came from is not the place to say it. */
+static int ask_image(CUmodule module) {
+  CUdeviceptr address = 0;
+  CUstream stream = NULL;
+  size_t bytes = 0;
+  int32_t image = AOT_IMAGE_UNKNOWN, copied = AOT_IMAGE_UNKNOWN;
+  if (aot_cu.cuModuleGetGlobal_v2(&address, &bytes, module, "aot_image") || bytes != sizeof copied) return image;
+  if (aot_cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)) return image;
+  if (!aot_cu.cuMemcpyDtoHAsync_v2(&copied, address, sizeof copied, stream) && !aot_cu.cuStreamSynchronize(stream)) image = copied;
+  aot_cu.cuStreamDestroy_v2(stream);
+  return image;
+}
+
+static void describe_loaded(aot_loaded *entry) {
+  CUdevice device = 0;
+  entry->device = aot_cu.cuCtxGetDevice(&device) ? -1 : device;
+  entry->image = ask_image(entry->module);
+}
+
+int aot_source_image(const aot_source *source, int device) {
+  aot_loaded *entry = __atomic_load_n(&source->state->loaded, __ATOMIC_ACQUIRE);
+  while (entry && entry->device != device) entry = entry->next;
+  return entry ? entry->image : AOT_IMAGE_NOT_LOADED;
+}
+
 static aot_loaded *find(const aot_source *source, uint64_t context_id) {
   aot_loaded *entry = __atomic_load_n(&source->state->loaded, __ATOMIC_ACQUIRE);
   while (entry && entry->context_id != context_id) entry = entry->next;
@@ -177,6 +205,7 @@ static int load(const aot_source *source, uint64_t context_id, char *message, si
     free(entry);
     return code;
   }
+  if (source->blob) describe_loaded(entry);
   entry->next = source->state->loaded;
   __atomic_store_n(&source->state->loaded, entry, __ATOMIC_RELEASE);
   return 0;

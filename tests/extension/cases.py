@@ -58,7 +58,7 @@ def case_names_and_documentation() -> None:
     assert demopkg.demo is demo is sys.modules["demopkg.demo"]
     assert demopkg.twice is demo.twice
     assert demopkg.__version__ == "1.0"
-    assert sorted(demopkg.__all__) == ["CudaError", "DeviceArray", "check", "demo", "preload", "twice"]
+    assert sorted(demopkg.__all__) == ["CudaError", "DeviceArray", "HostArray", "check", "demo", "preload", "twice"]
     assert demo.__spec__.name == "demopkg.demo"
     assert str(inspect.signature(demo.twice)) == "(x, *, stream=None, out=None)"
     assert str(inspect.signature(demo.square)) == "(x, out, *, stream=None)"

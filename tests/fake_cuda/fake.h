@@ -10,7 +10,7 @@ AOT_DRIVER_ENTRIES(DECLARE)                                    /* definitions th
 
 enum { FAKE_POOLED = 1, FAKE_PLAIN = 2, FAKE_MANAGED = 3, FAKE_REGISTERED = 4 };
 
-typedef struct { long devices, driver, capability, optin_shared, pools, max_threads, static_shared, memory, registered_host; } fake_settings;
+typedef struct { long devices, driver, capability, optin_shared, pools, max_threads, static_shared, memory, registered_host, image; } fake_settings;
 extern fake_settings fake;
 
 struct CUctx_st { unsigned long long id; int device, alive, primary; };
@@ -26,6 +26,7 @@ int fake_call(const char *function, const char *format, ...) __attribute__((form
 
 const char *fake_stream_name(CUstream stream);                 /* "s3"; "s0" is the legacy stream */
 const char *fake_address_name(CUdeviceptr address);            /* "m2", "m2+16", "host" */
+int fake_is_constant(CUdeviceptr address);                     /* of a module: device memory that nobody allocated */
 CUcontext fake_current(void);
 int fake_stream_captures(CUstream stream);
 int fake_any_capture(void);

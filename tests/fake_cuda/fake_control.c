@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const fake_settings defaults = { .devices = 1, .driver = 13000, .capability = 90, .optin_shared = 232448, .pools = 1,
-                                        .max_threads = 1024, .memory = 1l << 32, .registered_host = 1 };
+                                        .max_threads = 1024, .memory = 1l << 32, .registered_host = 1, .image = -1 };
 fake_settings fake;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +25,7 @@ static int ncounted;
 static const struct { const char *key; size_t offset; } keys[] = {
 #define KEY(name) { #name, offsetof(fake_settings, name) }
   KEY(devices), KEY(driver), KEY(capability), KEY(optin_shared), KEY(pools), KEY(max_threads), KEY(static_shared), KEY(memory),
-  KEY(registered_host),
+  KEY(registered_host), KEY(image),
 #undef KEY
 };
 

@@ -226,6 +226,18 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
   return 0;
 }
 
+/* Images that our tool made hold their position among the source's images; `image` -1 plays one that another tool made. */
+static int32_t constant;
+int fake_is_constant(CUdeviceptr address) { return address == (uintptr_t)&constant; }
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name) {
+  CALL("mod%d %s", module->id, name);
+  if (fake.image < 0 || strcmp(name, "aot_image")) return CUDA_ERROR_NOT_FOUND;
+  constant = (int32_t)fake.image;
+  *address = (uintptr_t)&constant;
+  *bytes = sizeof constant;
+  return 0;
+}
+
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   CALL("mod%d %s", module->id, name);
   for (int i = 0; i < nhidden; i++)

@@ -167,7 +167,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *target, CUdeviceptr source, size_t bytes, CU
   pthread_mutex_lock(&lock);
   int known = find((uintptr_t)source) != NULL;
   pthread_mutex_unlock(&lock);
-  return known ? copy(target, (void *)(uintptr_t)source, bytes) : CUDA_ERROR_INVALID_VALUE;
+  return known || fake_is_constant(source) ? copy(target, (void *)(uintptr_t)source, bytes) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source, size_t bytes, CUstream stream) {

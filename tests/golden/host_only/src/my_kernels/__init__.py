@@ -1,7 +1,7 @@
 # Made by aot 0.1.0.
 "Functions: softmax."
 
-from ._my_kernels import CudaError, DeviceArray, __version__, _trim, preload
+from ._my_kernels import CudaError, DeviceArray, HostArray, __version__, _trim, preload
 from ._my_kernels import softmax
 from .softmax import forward
 from .softmax import inplace
@@ -9,6 +9,7 @@ from .softmax import inplace
 __all__ = [
     "CudaError",
     "DeviceArray",
+    "HostArray",
     "check",
     "forward",
     "inplace",
@@ -18,7 +19,7 @@ __all__ = [
 
 
 def check(device=None):
-    """Says whether a GPU and its driver can run this package, and why not; true when they can."""
+    """Says how this machine runs the package, and why not; true when it can."""
     from ._check import report
 
     return report(_manifest(), _my_kernels._probe(device))

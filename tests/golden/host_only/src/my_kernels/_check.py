@@ -1,20 +1,25 @@
-"""The answer of ``check()``: what a GPU and its driver would run of this package.
+"""The answer of ``check()``: what this machine would run of this package.
 
-In: the manifest, and what the driver said about one device. Out: Report. Nothing is launched, no context is made.
+In: the manifest, what the driver said about one device, and the processor's kind. Out: Report. Nothing is launched, no
+context is made; a package without GPU code asks no driver.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 FAMILIES = {(10, 0): ((10, 0), (10, 3)), (10, 3): ((10, 3),), (12, 0): ((12, 0), (12, 1)), (12, 1): ((12, 1),)}
 """Capabilities that an ``f`` image of a capability runs on, where that is more than its own."""
 
 
+VARIANTS = ("generic", "v2", "v3", "v4")
+"""Kinds of processors, each with all that the ones before it have."""
+
+
 @dataclass(frozen=True)
 class Report:
-    """True when everything in the package can run on the device."""
+    """True when everything in the package can run on the device; without GPU code: on the CPU."""
 
     device: int | None
     """Index of the GPU; None when there is none."""
@@ -28,15 +33,28 @@ class Report:
     """Namespace -> target of the image that the driver will take, None where none fits."""
     problems: tuple[str, ...]
     """What is in the way; empty when nothing is."""
+    loaded: dict[str, str] = field(default_factory=dict)
+    """Namespace -> image that the driver took when it was loaded: ``sm_90``, ``compute_90 (JIT)``, or ``unknown``."""
+    cpu: str | None = None
+    """Kind of CPU code that calls with arrays in host memory run, such as ``v3``; None when the package has none for here."""
+    threads: int | None = None
+    """Threads that CPU code uses."""
 
     def __bool__(self) -> bool:
         return not self.problems
 
     def __str__(self) -> str:
         where = f"device {self.device}, {self.name}" if self.name else "no usable GPU"
+        if self.device is None and not self.problems:
+            where = "no GPU code"
         lines = [f"{where}: {'ok' if self else 'cannot run everything'}"]
-        lines += [f"  {name}: {image or 'no image'}" for name, image in self.images.items()]
+        lines += [f"  {name}: {image or 'no image'}{self._loaded(name)}" for name, image in self.images.items()]
+        if self.cpu is not None:
+            lines.append(f"  CPU code: {self.cpu}, {self.threads} thread{'' if self.threads == 1 else 's'}")
         return "\n".join([*lines, *(f"  problem: {problem}" for problem in self.problems)])
+
+    def _loaded(self, name: str) -> str:
+        return f", loaded: {self.loaded[name]}" if name in self.loaded else ""
 
 
 def report(manifest: dict[str, Any], facts: dict[str, Any]) -> Report:
@@ -44,13 +62,43 @@ def report(manifest: dict[str, Any], facts: dict[str, Any]) -> Report:
     capability, driver = facts.get("capability"), facts.get("driver")
     modules = [module for module in manifest["modules"] if module["images"]]
     images = {module["name"]: _choose(module["images"], capability) for module in modules} if capability else {}
-    problems = [*_driver_problems(manifest, facts), *_image_problems(modules, images, capability)]
-    return Report(facts.get("device"), facts.get("name", ""), capability, driver, images, tuple(problems))
+    cpu = _cpu(manifest, facts)
+    problems = [*_driver_problems(manifest, facts), *_image_problems(modules, images, capability), *_cpu_problems(manifest, cpu)]
+    loaded = {name: _taken(manifest, name, number) for name, number in facts.get("loaded", {}).items()}
+    return Report(
+        facts.get("device"), facts.get("name", ""), capability, driver, images, tuple(problems), loaded, cpu, facts["threads"] if cpu else None
+    )
+
+
+def _cpu(manifest: dict[str, Any], facts: dict[str, Any]) -> str | None:
+    """The newest variant that the package has and the processor can run."""
+    built = {name for module in manifest["modules"] for names in module["cpu"].values() for name in names}
+    here = facts.get("cpu", "none")
+    if here not in VARIANTS:
+        return None
+    fits = [name for name in VARIANTS[: VARIANTS.index(here) + 1] if name in built and (name == "generic") == (here == "generic")]
+    return fits[-1] if fits else None
+
+
+def _cpu_problems(manifest: dict[str, Any], cpu: str | None) -> list[str]:
+    if cpu is None and any(module["cpu"] for module in manifest["modules"]):
+        return ["this processor is older than the package's CPU code is made for (x86-64-v2)"]
+    return []
+
+
+def _taken(manifest: dict[str, Any], name: str, number: int) -> str:
+    """The image with this position in its source; the driver compiles PTX when it loads it."""
+    images = next(module["images"] for module in manifest["modules"] if module["name"] == name)
+    if not 0 <= number < len(images):
+        return "unknown"
+    return f"{images[number]['target']} (JIT)" if images[number]["kind"] == "ptx" else str(images[number]["target"])
 
 
 def _driver_problems(manifest: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     if "error" in facts:
         return [facts["error"]]
+    if "driver" not in facts:                                   # not asked: there is no GPU code
+        return []
     if "capability" not in facts:
         return [f"there is no CUDA device {facts['device']}: this machine has {facts['devices']}"]
     needed = manifest["toolchain"]["min_driver_cuda"]

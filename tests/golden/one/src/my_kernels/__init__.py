@@ -1,7 +1,7 @@
 # Made by aot 0.1.0.
 "GPU functions: softmax."
 
-from ._my_kernels import CudaError, DeviceArray, __version__, _trim, preload
+from ._my_kernels import CudaError, DeviceArray, HostArray, __version__, _trim, preload
 from ._my_kernels import softmax
 from .softmax import forward
 from .softmax import inplace
@@ -9,6 +9,7 @@ from .softmax import inplace
 __all__ = [
     "CudaError",
     "DeviceArray",
+    "HostArray",
     "check",
     "forward",
     "inplace",

@@ -1,7 +1,7 @@
 # Made by aot 0.1.0.
 "GPU functions: alloc, scale, softmax."
 
-from ._my_kernels import CudaError, DeviceArray, __version__, _trim, preload
+from ._my_kernels import CudaError, DeviceArray, HostArray, __version__, _trim, preload
 from ._my_kernels import alloc
 from ._my_kernels import scale
 from ._my_kernels import softmax
@@ -11,6 +11,7 @@ from .softmax import inplace
 __all__ = [
     "CudaError",
     "DeviceArray",
+    "HostArray",
     "alloc",
     "check",
     "forward",

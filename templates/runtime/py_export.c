@@ -1,0 +1,118 @@
+/* Our own arrays through DLPack. In: an array that the package made. Out: capsules, ordered with the consumer's stream. */
+#include "py.h"
+#include <stdlib.h>
+
+typedef struct { dl_managed managed; PyObject *array; } export_new;
+typedef struct { dl_managed_old managed; PyObject *array; } export_old;
+
+/* Consumers call it from any thread, with or without the interpreter lock. */
+static void release(PyObject *array, void *memory) {
+  if (Py_IsInitialized()) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(array);
+    PyGILState_Release(state);
+  }
+  free(memory);
+}
+
+static void delete_new(dl_managed *managed) { release(((export_new *)managed)->array, managed); }
+static void delete_old(dl_managed_old *managed) { release(((export_old *)managed)->array, managed); }
+
+/* A consumed capsule has another name, and its tensor another owner. */
+static void drop_new(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
+    delete_new(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+}
+
+static void drop_old(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor"))
+    delete_old(PyCapsule_GetPointer(capsule, "dltensor"));
+}
+
+static dl_device device_of(const aot_own_array *self) {
+  return self->memory.device < 0 ? (dl_device){DL_CPU, 0} : (dl_device){DL_CUDA, self->memory.device};
+}
+
+static void fill_tensor(aot_own_array *self, dl_tensor *tensor) {
+  *tensor = (dl_tensor){.data = (void *)(uintptr_t)self->memory.address, .device = device_of(self), .rank = self->rank,
+                        .dtype = self->dtype, .shape = self->shape, .strides = self->strides};
+}
+
+static PyObject *export_versioned(aot_own_array *self) {
+  export_new *made = malloc(sizeof *made);
+  if (!made)
+    return PyErr_NoMemory();
+  *made = (export_new){.managed = {.version = {DL_MAJOR, DL_MINOR}, .context = made, .deleter = delete_new}, .array = Py_NewRef((PyObject *)self)};
+  fill_tensor(self, &made->managed.tensor);
+  PyObject *capsule = PyCapsule_New(&made->managed, "dltensor_versioned", drop_new);
+  if (!capsule)
+    delete_new(&made->managed);
+  return capsule;
+}
+
+static PyObject *export_unversioned(aot_own_array *self) {
+  export_old *made = malloc(sizeof *made);
+  if (!made)
+    return PyErr_NoMemory();
+  *made = (export_old){.managed = {.context = made, .deleter = delete_old}, .array = Py_NewRef((PyObject *)self)};
+  fill_tensor(self, &made->managed.tensor);
+  PyObject *capsule = PyCapsule_New(&made->managed, "dltensor", drop_old);
+  if (!capsule)
+    delete_old(&made->managed);
+  return capsule;
+}
+
+/* DLPack's streams: None and 1 are the legacy default stream, 2 the per-thread one, -1 asks for no ordering. */
+static int order_consumer(aot_own_array *self, PyObject *stream) {
+  if (self->memory.device < 0)
+    return 0;
+  long long number = !stream || stream == Py_None ? 1 : PyLong_AsLongLong(stream);
+  if (PyErr_Occurred())
+    return -1;
+  uintptr_t consumer = (uintptr_t)number, mine = (uintptr_t)self->memory.stream;
+  if (number == -1 || consumer == mine || (consumer <= 1 && mine <= 1))
+    return 0;
+  void *context, *restore;
+  uint64_t id;
+  int code = aot_context_enter(self->memory.device, &context, &id, &restore);
+  if (!code) {
+    code = aot_stream_wait((void *)consumer, self->memory.stream);
+    aot_context_leave(restore);
+  }
+  self->consumer = (void *)consumer;
+  return code ? aot_raise(code, aot_last_error()) : 0;
+}
+
+static int check_request(aot_own_array *self, PyObject *device, PyObject *copy) {
+  if (copy == Py_True) {
+    PyErr_SetString(PyExc_BufferError, "the array exports its own memory, no copies");
+    return -1;
+  }
+  dl_device mine = device_of(self), wanted = mine;
+  if (device != Py_None && !PyArg_ParseTuple(device, "ii", &wanted.type, &wanted.id))
+    return -1;
+  if (wanted.type == mine.type && wanted.id == mine.id)
+    return 0;
+  PyErr_Format(PyExc_BufferError, "the array is on device (%d, %d), not on (%d, %d)", mine.type, mine.id, wanted.type, wanted.id);
+  return -1;
+}
+
+PyObject *aot_own_array_dlpack(PyObject *object, PyObject *args, PyObject *words) {
+  static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  aot_own_array *self = (aot_own_array *)object;
+  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, words, "|$OOOO:__dlpack__", names, &stream, &version, &device, &copy))
+    return NULL;
+  int major = 0, minor = 0;
+  if (version != Py_None && !PyArg_ParseTuple(version, "ii", &major, &minor))
+    return NULL;
+  if (check_request(self, device, copy) || order_consumer(self, stream))
+    return NULL;
+  return major >= 1 ? export_versioned(self) : export_unversioned(self);
+}
+
+PyObject *aot_own_array_dlpack_device(PyObject *object, PyObject *unused) {
+  (void)unused;
+  dl_device device = device_of((aot_own_array *)object);
+  return Py_BuildValue("(ii)", device.type, device.id);
+}

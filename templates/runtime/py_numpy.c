@@ -1,0 +1,172 @@
+/* numpy's arrays, without numpy's headers. In: an array. Out: aot_view; and new arrays for results.
+ *
+ * __array_struct__ is the quickest way that numpy documents: one attribute, a C struct. (__dlpack__ refuses read-only arrays and
+ * the element types of ml_dtypes; the buffer protocol is not in the Limited API of 3.10.) Types of ml_dtypes go by their name. */
+#include "py.h"
+#include <string.h>
+
+typedef struct {                                               /* numpy's PyArrayInterface */
+  int two, rank;
+  char kind;
+  int size, flags;
+  intptr_t *shape, *strides;                                   /* strides in bytes */
+  void *data;
+} array_struct;
+
+enum { NATIVE = 0x200, WRITEABLE = 0x400, UNKNOWN_CODE = 255 };
+
+int aot_is_numpy(PyTypeObject *type) {
+  PyObject *module = aot_imported(AOT_NAME_NUMPY), *array = module ? aot_optional(module, AOT_NAME_NDARRAY) : NULL;
+  int is = array && PyType_Check(array) && PyType_IsSubtype(type, (PyTypeObject *)array);
+  Py_XDECREF(array);
+  PyErr_Clear();
+  return is;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Element types that have no letter: numpy shows those of ml_dtypes by name only. */
+static int read_named(PyObject *object, dl_dtype *dtype) {
+  PyObject *type = PyObject_GetAttr(object, aot_names[AOT_NAME_DTYPE]), *name = type ? PyObject_GetAttr(type, aot_names[AOT_NAME_NAME]) : NULL;
+  const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  if (text)
+    aot_dtype_named(text, dtype);
+  Py_XDECREF(type);
+  Py_XDECREF(name);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int read_dtype(PyObject *object, const array_struct *array, dl_dtype *dtype) {
+  static const struct { char letter; uint8_t code; } codes[] = {
+    {'i', AOT_DL_INT}, {'u', AOT_DL_UINT}, {'f', AOT_DL_FLOAT}, {'c', AOT_DL_COMPLEX}, {'b', AOT_DL_BOOL}};
+  if (!(array->flags & NATIVE)) {
+    PyErr_SetString(PyExc_TypeError, "its elements have the byte order of another machine");
+    return -1;
+  }
+  *dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(array->size < 32 ? 8 * array->size : 255), 1};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i].letter == array->kind && (array->kind != 'f' || array->size > 1))
+      dtype->code = codes[i].code;
+  if (dtype->code != UNKNOWN_CODE || array->size > 2)
+    return 0;
+  dl_dtype named;
+  named = *dtype;
+  if (read_named(object, &named))
+    return -1;
+  if (named.bits == dtype->bits)
+    dtype->code = named.code;
+  return 0;
+}
+
+static int read_strides(const array_struct *array, aot_view *view) {
+  int64_t *steps = view->dims, dense = 1;
+  view->strides = NULL;
+  if (array->rank > AOT_MAX_RANK)                              /* the rank is wrong, whatever the layout */
+    return 0;
+  for (int i = array->rank - 1; i >= 0; i--) {
+    if (array->shape[i] > 1 && array->strides[i] % array->size) {
+      PyErr_SetString(PyExc_ValueError, "its strides are no multiples of the element's size");
+      return -1;
+    }
+    steps[i] = array->shape[i] > 1 ? array->strides[i] / array->size : dense;
+    dense *= array->shape[i];
+  }
+  view->strides = steps;
+  return 0;
+}
+
+static int read_array(PyObject *object, aot_view *view) {
+  const array_struct *array = PyCapsule_GetPointer(view->holder, NULL);
+  if (!array)
+    return -1;
+  if (array->two != 2 || array->size < 1) {
+    PyErr_SetString(PyExc_TypeError, "it has elements without a size");
+    return -1;
+  }
+  view->address = (uint64_t)(uintptr_t)array->data;
+  view->shape = (const int64_t *)array->shape;
+  view->rank = array->rank;
+  view->device_type = DL_CPU;
+  view->device = 0;
+  view->readonly = !(array->flags & WRITEABLE);
+  return read_dtype(object, array, &view->dtype) || read_strides(array, view) ? -1 : 0;
+}
+
+int aot_numpy_view(PyObject *object, aot_view *view) {
+  view->holder = PyObject_GetAttr(object, aot_names[AOT_NAME_ARRAY_STRUCT]);
+  if (view->holder && !read_array(object, view))
+    return 1;
+  Py_CLEAR(view->holder);
+  return -1;
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* New reference; numpy has the name itself, or ml_dtypes has it. */
+static PyObject *find_dtype(PyObject *numpy, dl_dtype dtype) {
+  char name[48];
+  dl_dtype unused;
+  aot_dtype_name(dtype, name, sizeof name);
+  if (!aot_dtype_named(name, &unused))
+    return PyObject_CallMethod(numpy, "dtype", "s", name);
+  PyObject *module = aot_imported(AOT_NAME_ML_DTYPES), *type = module ? PyObject_GetAttrString(module, name) : NULL;
+  PyErr_Clear();
+  if (!type) {
+    PyErr_Format(PyExc_TypeError, "numpy has no %s for a result: import ml_dtypes first, or pass out=", name);
+    return NULL;
+  }
+  PyObject *found = PyObject_CallMethod(numpy, "dtype", "O", type);
+  Py_DECREF(type);
+  return found;
+}
+
+/* numpy's dtype objects are immutable and live as long as numpy: those in use are kept. Borrowed. */
+static PyObject *known_dtype(PyObject *numpy, dl_dtype dtype) {
+  enum { KEPT = 16 };
+  static struct { dl_dtype dtype; PyObject *object; } kept[KEPT];
+  static unsigned next;
+  for (int i = 0; i < KEPT; i++)
+    if (kept[i].object && kept[i].dtype.code == dtype.code && kept[i].dtype.bits == dtype.bits)
+      return kept[i].object;
+  PyObject *found = find_dtype(numpy, dtype), *old;
+  if (!found)
+    return NULL;
+  unsigned place = next++ % KEPT;
+  old = kept[place].object;
+  kept[place].dtype = dtype;
+  kept[place].object = found;
+  Py_XDECREF(old);
+  return found;
+}
+
+static PyObject *empty(PyObject *numpy, const aot_value *value, const int64_t *shape) {
+  PyObject *dtype = known_dtype(numpy, (dl_dtype){value->dl_code, value->dl_bits, 1});
+  PyObject *maker = dtype ? PyObject_GetAttr(numpy, aot_names[AOT_NAME_EMPTY]) : NULL, *extents = maker ? aot_int_tuple(shape, value->rank) : NULL;
+  PyObject *made = extents ? PyObject_CallFunctionObjArgs(maker, extents, dtype, NULL) : NULL;
+  Py_XDECREF(maker);
+  Py_XDECREF(extents);
+  return made;
+}
+
+static PyObject *find_numpy(void) {
+  PyObject *numpy = aot_imported(AOT_NAME_NUMPY);
+  if (numpy)
+    return Py_NewRef(numpy);
+  numpy = PyImport_Import(aot_names[AOT_NAME_NUMPY]);
+  if (!numpy && PyErr_ExceptionMatches(PyExc_ImportError))
+    PyErr_Clear();
+  return numpy;
+}
+
+PyObject *aot_numpy_make(const aot_value *value, const int64_t *shape, uint64_t *address) {
+  PyObject *numpy = find_numpy(), *made = numpy ? empty(numpy, value, shape) : NULL;
+  Py_XDECREF(numpy);
+  PyObject *capsule = made ? PyObject_GetAttr(made, aot_names[AOT_NAME_ARRAY_STRUCT]) : NULL;
+  const array_struct *array = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+  if (array)
+    *address = (uint64_t)(uintptr_t)array->data;
+  else
+    Py_CLEAR(made);
+  Py_XDECREF(capsule);
+  return made;
+}
