@@ -104,3 +104,42 @@ def test_rounding(casts: Program, small: str, wide: str) -> None:
     want = to_f32(x).astype(TYPES[small])
     wrong = ~same(out, want)
     assert not wrong.any(), [(x[i], out[i], want[i]) for i in numpy.flatnonzero(wrong)[:5]]
+
+
+CODES = """
+func.func @decode_{small}(%x: memref<?xi8>, %y: memref<?xf32>) {{
+  linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+      ins(%x : memref<?xi8>) outs(%y : memref<?xf32>) {{
+  ^bb0(%a: i8, %o: f32):
+    %s = arith.bitcast %a : i8 to {small}
+    %r = arith.extf %s : {small} to f32
+    linalg.yield %r : f32
+  }}
+  return
+}}
+func.func @encode_{small}(%x: memref<?xf32>, %y: memref<?xi8>) {{
+  linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+      ins(%x : memref<?xf32>) outs(%y : memref<?xi8>) {{
+  ^bb0(%a: f32, %o: i8):
+    %s = arith.truncf %a : f32 to {small}
+    %r = arith.bitcast %s : {small} to i8
+    linalg.yield %r : i8
+  }}
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("small", ["f8E4M3", "f8E3M4"])
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value")
+def test_types_that_only_occur_inside_kernels(small: str) -> None:
+    kind = getattr(ml_dtypes, "float8_" + small[2:].lower())
+    program = build(CODES.format(small=small))
+    codes = numpy.arange(256, dtype=numpy.uint8)
+    decoded = numpy.zeros(256, numpy.float32)
+    program.call(f"decode_{small}", codes.view(numpy.int8), decoded)
+    assert same(decoded, codes.view(kind).astype(numpy.float32)).all()
+    x = values("f32")
+    encoded = numpy.zeros(x.shape, numpy.int8)
+    program.call(f"encode_{small}", x, encoded)
+    assert same(encoded.view(kind), x.astype(kind)).all()
