@@ -78,11 +78,11 @@ def text(found: Inspection) -> str:
         tools = package.manifest["toolchain"]
         made = ", ".join(f"{name} {tools[name]}" for name in ("aot", "mlir", "ptxas") if name in tools)
         parts.append(f"{package.manifest['package']} {package.manifest['version']}, made by {made}")
-        parts.append(f"needs a driver of CUDA {_cuda(tools['min_driver_cuda'])} or newer")
+        if package.blobs:
+            parts.append(f"needs a driver of CUDA {_cuda(tools['min_driver_cuda'])} or newer")
         parts += [_module_text(module) for module in package.manifest["modules"]]
-        parts += [
-            f"{name}: left out: built for none of its architectures" for name in package.manifest.get("left_out", ())
-        ]
+        left_out = package.manifest.get("left_out", ())
+        parts += [f"{name}: left out: nothing of it is built for these architectures" for name in left_out]
     else:
         parts.append(f"{package.path}: no {opened.MANIFEST} beside it; images only")
         parts += [_images_text(blob) for blob in package.blobs]
@@ -188,7 +188,8 @@ def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
 
 
 def _module_text(module: Mapping[str, Any]) -> str:
-    lines = [f"{module['name']}: {module['blob_bytes']} bytes, host code for {', '.join(module['host']) or 'nothing'}"]
+    host = f", host code for {', '.join(module['host'])}" if module["host"] else ""
+    lines = [f"{module['name']}: {module['blob_bytes']} bytes{host}"]
     for machine, variants in module.get("cpu", {}).items():
         lines.append(f"  CPU code for {machine}: {', '.join(variants)}")
     for image in module["images"]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aot import arch, binary, fatbin, fileset, host, lexer, lower, mlir, naming, selection, sources, toolchain
+from aot import arch, binary, cpuonly, fatbin, fileset, host, lexer, lower, mlir, naming, selection, sources, toolchain
 from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage
 from aot.errors import LoweringError, SourceError
@@ -64,7 +64,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
             dump("binary", lowered.host)
-    return CompiledSource(
+    compiled = CompiledSource(
         name=job.name,
         path=job.path,
         sha256=job.sha256,
@@ -77,6 +77,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         notes=_portable(job, (*lowered.notes, *remarks, *notes)),
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
     )
+    return compiled if job.images else cpuonly.reduced(compiled)
 
 
 def _portable(job: CompileJob, texts: Sequence[str]) -> tuple[str, ...]:
@@ -111,7 +112,7 @@ def _narrow(job: CompileJob, lowered: LoweredSource, tools: Toolchain) -> tuple[
     of it, the source's word counts.
     """
     picks = tuple(selection.Pick(arch.target(asked), arch.target(image)) for asked, image in job.images)
-    if not lowered.own_chips or lowered.device is None:
+    if not picks or not lowered.own_chips or lowered.device is None:
         return Selection(picks, job.skipped), ()
     own = [arch.target(chip) for chip in lowered.own_chips]
     cubins = [pick.image for pick in picks if pick.image.kind != PTX]
@@ -130,6 +131,8 @@ def _device(
     job: CompileJob, lowered: LoweredSource, selected: Selection, tools: Toolchain, dump: Dump
 ) -> tuple[FatBinary | None, tuple[str, ...]]:
     """The source's one fatbin, and what ptxas remarked."""
+    if not job.images:
+        return None, ()
     if lowered.ready:
         return _ready(job, lowered, selected)
     if lowered.device is None:

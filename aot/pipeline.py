@@ -19,6 +19,7 @@ from pathlib import Path
 import aot
 from aot import ccompiler, compiling, fileset, metadata, mlir, naming, package, plan, resources, toolchain, wheel
 from aot.arch import CUBIN
+from aot.errors import ArchUnfit
 from aot.job import CompileJob
 from aot.model import CompiledSource, PackageSpec, ToolVersions
 from aot.plan import BuildRequest, Plan, PlannedSource
@@ -78,7 +79,8 @@ def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
     """The stages, in their order."""
     jobs = _jobs(planned)
     tell.stage(f"compiling {len(jobs)} sources for {', '.join(planned.archs)}")
-    compiled = compiling.run(jobs, planned.work, planned.jobs, tell)
+    compiled, left_out = _used(compiling.run(jobs, planned.work, planned.jobs, tell))
+    planned = dataclasses.replace(planned, left_out=(*planned.left_out, *left_out))
     naming.check_entries((each.name, function.name) for each in compiled for function in each.functions)
     for each in compiled:
         for note in each.notes:
@@ -90,6 +92,17 @@ def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
     published = fileset.publish(made.wheel, planned.out)
     sdist = fileset.publish(made.sdist, planned.out) if made.sdist else None
     return _result(planned, compiled, published, sdist, time.monotonic() - start)
+
+
+def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...], tuple[str, ...]]:
+    """The sources that have something to call, and names of the others: without images only CPU code is left."""
+    used = tuple(each for each in compiled if callables(each) or each.fatbin)
+    if not used:
+        raise ArchUnfit(
+            "nothing is left to build: only tensor-level functions run on a CPU, and the sources have none",
+            hint="ask for GPU architectures with --archs",
+        )
+    return used, tuple(each.name for each in compiled if each not in used)
 
 
 def _jobs(planned: Plan) -> tuple[CompileJob, ...]:

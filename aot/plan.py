@@ -82,7 +82,7 @@ class Plan:
     left_out: tuple[str, ...]
     """Sources whose ``archs`` match no request."""
     archs: tuple[str, ...]
-    """Requested, in canonical spelling."""
+    """Requested, in canonical spelling; ``host`` last."""
     toolchain: Toolchain
     toolkit: str | None
     cuda: int | None
@@ -109,7 +109,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     beside = sources.names_in(Path(settings.path).parent) if settings.path else ()
     config.check_sources(settings, [*(source.name for source in found), *beside])
     ptx = _automatic_ptx(request, settings, requested.targets)
-    chosen, left_out = _select(found, settings, requested.targets, automatic_ptx=ptx)
+    chosen, left_out = _select(found, settings, requested, automatic_ptx=ptx)
     toolkit, cuda = _toolkit(request, settings)
     tools = toolchain.find(toolkit, cuda, env)
     toolchain.check(
@@ -122,7 +122,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         package=package,
         sources=chosen,
         left_out=left_out,
-        archs=requested.names(),
+        archs=(*requested.names(), *(["host"] if requested.host else [])),
         toolchain=tools,
         toolkit=toolkit,
         cuda=cuda,
@@ -163,13 +163,7 @@ def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageName
 def _archs(request: BuildRequest, settings: Config, env: Mapping[str, str]) -> archlist.ArchList:
     """Command line, then environment, then ``aot.toml``, then the default."""
     said = request.archs or env.get(ARCHS_VARIABLE) or settings.build.archs or archlist.DEFAULT
-    found = archlist.parse(said, driver.capabilities)
-    if not found.targets:
-        raise UsageError(
-            "only 'host' was asked for: a package needs a GPU architecture",
-            hint=f"for example: {archlist.DEFAULT},host",
-        )
-    return found
+    return archlist.parse(said, driver.capabilities)
 
 
 def _automatic_ptx(request: BuildRequest, settings: Config, targets: Sequence[Target]) -> bool:
@@ -182,19 +176,19 @@ def _automatic_ptx(request: BuildRequest, settings: Config, targets: Sequence[Ta
 
 
 def _select(
-    found: Sequence[SourceFile], settings: Config, targets: Sequence[Target], *, automatic_ptx: bool
+    found: Sequence[SourceFile], settings: Config, requested: archlist.ArchList, *, automatic_ptx: bool
 ) -> tuple[tuple[PlannedSource, ...], tuple[str, ...]]:
     chosen, left_out = [], []
     for source in found:
         own = settings.source(source.name)
         place = f"{settings.place(f'source.{source.name}')}: [source.{source.name}]"
-        picked = selection.for_source(targets, own, place, automatic_ptx=automatic_ptx)
-        if picked.picks:
+        picked = selection.for_source(requested.targets, own, place, automatic_ptx=automatic_ptx)
+        if picked.picks or requested.host:
             chosen.append(PlannedSource(source, picked, own.accumulate, own.passes))
         else:
             left_out.append(source.name)
     if not chosen:
-        names = ", ".join(target.name for target in targets)
+        names = ", ".join(requested.names())
         raise ArchUnfit(
             f"no source can be built for {names}: {settings.path} leaves them all out",
             hint="ask for other architectures with --archs",
