@@ -10,7 +10,7 @@ import numpy
 import pytest
 from cpurun import build
 
-ARRAYS = ("%m0", "%m1", "%m2")
+ARRAYS = ("%m0", "%m1")
 LENGTH = 4
 TYPE = f"memref<{LENGTH}xi64>"
 Values = dict[str, int]
@@ -54,7 +54,7 @@ class Writer:
 
     def block(self, scope: list[str], depth: int) -> Code:
         code = Code(list(scope))
-        steps = [self.load, self.load, self.store, self.store, self.add, self.launch, self.copy]
+        steps = [self.load] * 4 + [self.store] * 4 + [self.add, self.launch, self.copy]
         steps += [self.loop, self.branch] if depth < 3 else []
         for _ in range(self.random.randint(1, 8 if depth == 0 else 4)):
             if self.budget > 0:
@@ -164,7 +164,7 @@ class Writer:
 class Function:
     text: str
     code: Code
-    result: str
+    results: list[str]
 
 
 def function(seed: int) -> Function:
@@ -173,13 +173,11 @@ def function(seed: int) -> Function:
     while writer.budget > 0:
         more = writer.block(code.scope, 0)
         code = Code(more.scope, code.lines + more.lines, code.actions + more.actions)
-    result = writer.random.choice(code.scope)
+    results = writer.random.sample(code.scope, min(6, len(code.scope)))
     arguments = ", ".join(f"{array}: {TYPE}" for array in ARRAYS)
-    return Function(
-        f"func.func @f{seed}({arguments}, %x: i64) -> i64 {{\n{HEAD}{code.text()}\nreturn {result} : i64\n}}\n",
-        code,
-        result,
-    )
+    types = ", ".join(["i64"] * len(results))
+    text = f"{HEAD}{code.text()}\nreturn {', '.join(results)} : {types}\n"
+    return Function(f"func.func @f{seed}({arguments}, %x: i64) -> ({types}) {{\n{text}}}\n", code, results)
 
 
 @pytest.mark.parametrize("batch", range(3))
@@ -194,5 +192,5 @@ def test_random_programs(batch: int) -> None:
         got = program.call(f"f{seed}", *arrays, values["%x"])
         each.code.run(values, memory)
         assert [array.tolist() for array in arrays] == list(memory.values()), f"seed {seed}\n{each.text}"
-        assert got.results[0] == values[each.result], f"seed {seed}\n{each.text}"
+        assert list(map(int, got.results)) == [values[name] for name in each.results], f"seed {seed}\n{each.text}"
         assert got.swept == 0, f"seed {seed}"
