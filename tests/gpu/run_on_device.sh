@@ -40,7 +40,7 @@ plain() {
     cut -c1-220 "$logs/$name.log"
 }
 
-[ $# -gt 0 ] || set -- measure examples cases hazards device ops images errors frameworks streams memory upstream_gpu upstream_cpu
+[ $# -gt 0 ] || set -- measure examples cases hazards device ops images errors frameworks streams memory core two_devices upstream_gpu upstream_cpu
 for step in "$@"; do
     case $step in
     measure) plain measure python3 "$here/measure.py" ;;
@@ -54,6 +54,8 @@ for step in "$@"; do
     frameworks) tests frameworks 1 test_frameworks_gpu.py ;;
     streams) tests streams 1 test_streams_gpu.py ;;
     memory) tests memory 0 test_memory_gpu.py ;;
+    core) tests core 0 test_core_gpu.py ;;
+    two_devices) tests two_devices 0 test_two_devices.py ;;
     upstream_*) plain "$step" python3 "$here/../upstream/run.py" "$folder/$step.json" ;;
     *)
         echo "unknown step '$step'" >&2
