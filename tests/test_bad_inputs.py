@@ -85,7 +85,7 @@ FAULTS = (
     fine("no_archs", 2, r"list of architectures is empty", "--archs ,"),
     fine("archs_from_environment", 2, r"unknown architecture 'gpu'", AOT_ARCHS="gpu"),
     fine("ptx_asked_for_and_refused", 2, r"--no-ptx and compute_80 contradict", "--archs sm_80,compute_80 --no-ptx"),
-    fine("only_host", 2, r"a package needs a GPU architecture", "--archs host"),
+    Fault("only_launches_on_a_cpu", 1, r"nothing is left to build: only tensor-level functions", "--archs host"),
     Fault("cp_async_on_turing", 1, r"copy\.mlir:5(:\d+)?: error: (?s:.*)sm_80", "--archs sm_75"),
     Fault("wgmma_on_plain_hopper", 1, r"fence\.mlir:4(:\d+)?: error: (?s:.*)sm_90a", "--archs sm_90"),
     Fault("ptxas_fails", 1, r"(?s)assembly\.mlir.*ptxas.*no\.such\.instruction"),

@@ -6,6 +6,7 @@ In: a folder. Out: the generated tree in it. No MLIR is needed: the C compiler t
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from aot import fileset, metadata, package
@@ -151,6 +152,28 @@ def compiled(folder: Path, compiler: str, machine: str) -> CompiledSource:
         host=(HostObject(TRIPLES[machine], assembly.read_bytes()),),
         messages=("first message", "the length must be even"),
     )
+
+
+CPU_FUNCTIONS = ("twice", "square", "several", "strided", "make", "point", "failing", "types", "small")
+"""Functions that cpu.c has code for."""
+VARIANTS = {"x86_64": ("v2", "v3", "v4"), "aarch64": ("generic",)}
+
+
+def with_cpu_code(gpu: CompiledSource, folder: Path, compiler: str, machine: str) -> CompiledSource:
+    """The source `demo` with CPU code, too, compiled in ``folder``; `small` has nothing else."""
+    options = ["-O1", "-S", "-fPIC", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables"]
+    code = []
+    for number, variant in enumerate(VARIANTS[machine]):
+        assembly = folder / f"cpu-{variant}.s"
+        defined = [f"-DVARIANT={variant}", f"-DNUMBER={number}"]
+        subprocess.run([*compiler.split(), *options, *defined, str(HERE / "cpu.c"), "-o", str(assembly)], check=True)
+        code.append(HostObject(TRIPLES[machine], assembly.read_bytes(), variant))
+    small = tensor("bf16", None)
+    functions = (
+        *(replace(each, cpu=each.name in CPU_FUNCTIONS) for each in gpu.functions),
+        replace(function("small", [value("x", small)], [made(small)]), entry="", cpu=True),
+    )
+    return replace(gpu, functions=functions, host=(*gpu.host, *code))
 
 
 def spec(name: str = "demopkg", version: str = "1.0", top_level: tuple[tuple[str, str], ...] = ()) -> PackageSpec:
