@@ -1,6 +1,7 @@
 """Linalg on buffers becomes parallel and sequential loops for the CPU.
 
-In: functions on buffers. Out: the same with ``scf.parallel`` for what is parallel and ``scf.for`` for what is not.
+In: functions on buffers. Out: the same with ``scf.parallel`` for what is parallel and ``scf.for`` for what is not, ordered,
+cut and fused so that memory is read along its rows and once.
 
 >>> emit(module, functions)                                               # doctest: +SKIP
 """
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from aot import mlir
-from aot.lower import accumulate, forward, fusion
+from aot.lower import accumulate, cpuextrema, cpuorder, cpureduce, cpurows, cpustrips, forward, fusion
+from aot.lower.accumulate import USER_LOOP
 from aot.model import Function
 
 _FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-to-parallel-loops)")
@@ -22,10 +24,19 @@ _TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize",
 def emit(module: ir.Module, functions: Sequence[Function]) -> None:
     """Make the loops."""
     accumulate.mark_user_loops(module, present=True)
+    cpuorder.arrange(module)
     mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")
+    cpustrips.columns_outside(module)
     accumulate.carry(module)
+    own = {op for op in mlir.walk(module) if USER_LOOP in op.attributes}
+    cpureduce.free_order(module, own)
+    cpuextrema.to_integers(module)
+    cpustrips.split_reductions(module, own)
     accumulate.mark_user_loops(module, present=False)
     mlir.run_passes(module, _TO_PARALLEL, "making loops parallel")
     fusion.fuse(module, functions)
     forward.stores_to_loads(module)
+    cpustrips.tiles(module)
+    mlir.run_passes(module, ["canonicalize", "cse"], "cleaning up loops")
+    cpurows.fuse(module, functions)
     mlir.run_passes(module, ["canonicalize", "cse"], "cleaning up loops")

@@ -137,6 +137,19 @@ def _exp(m: _Maker, x: ir.Value) -> ir.Value:
     return _scaled_exp(m, r, shifted)
 
 
+def _exp_near(m: _Maker, x: ir.Value) -> ir.Value:
+    """exp of f32 whose result is far from the ends of the range."""
+    n, number = _nearest(m, m.muladd(x, m.const(1 / math.log(2)), m.const(1.5 * 2.0**23)))
+    r = m.muladd(number, m.const(-_F32.ln2[0]), x)
+    r = m.muladd(number, m.const(-_F32.ln2[1]), r)
+    return arith.MulFOp(_exp_reduced(m, r), m.power_of_two(n)).result
+
+
+def _exp_reduced(m: _Maker, r: ir.Value) -> ir.Value:
+    square = arith.MulFOp(r, r).result
+    return arith.AddFOp(m.muladd(square, m.poly(r, m.format.exp), r), m.const(1.0)).result
+
+
 def _exp2(m: _Maker, x: ir.Value) -> ir.Value:
     x = m.choose("OGT", x, m.const(129.0), m.const(129.0), x)
     x = m.choose("OLT", x, m.const(-151.0), m.const(-151.0), x)
@@ -153,8 +166,7 @@ def _nearest(m: _Maker, shifted: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def _scaled_exp(m: _Maker, r: ir.Value, n: ir.Value) -> ir.Value:
     """exp(r) * 2^n in two steps: 2^n alone may be out of range where the product is not."""
-    square = arith.MulFOp(r, r).result
-    value = arith.AddFOp(m.muladd(square, m.poly(r, m.format.exp), r), m.const(1.0)).result
+    value = _exp_reduced(m, r)
     half = arith.ShRSIOp(n, m.word(1)).result
     value = arith.MulFOp(value, m.power_of_two(half)).result
     return arith.MulFOp(value, m.power_of_two(arith.SubIOp(n, half).result)).result
@@ -224,7 +236,8 @@ def _tanh_small(m: _Maker, x: ir.Value) -> ir.Value:
 
 def _tanh(m: _Maker, x: ir.Value) -> ir.Value:
     size = math_dialect.AbsFOp(x).result
-    power = _exp(m, arith.AddFOp(size, size).result)
+    near = m.choose("OGT", size, m.const(10.0), m.const(10.0), size)
+    power = _exp_near(m, arith.AddFOp(near, near).result)
     part = arith.DivFOp(m.const(2.0), arith.AddFOp(power, m.const(1.0)).result).result
     large = arith.SubFOp(m.const(1.0), part).result
     value = m.choose("OLT", size, m.const(0.625), _tanh_small(m, size), large)
@@ -235,7 +248,7 @@ def _erf(m: _Maker, x: ir.Value) -> ir.Value:
     size = math_dialect.AbsFOp(x).result
     size = m.choose("OGT", size, m.const(4.0), m.const(4.0), size)
     small = arith.MulFOp(size, m.poly(arith.MulFOp(size, size).result, _ERF_SMALL)).result
-    large = arith.SubFOp(m.const(1.0), _exp(m, m.poly(size, _ERF_LARGE))).result
+    large = arith.SubFOp(m.const(1.0), _exp_near(m, m.poly(size, _ERF_LARGE))).result
     value = m.choose("OLT", size, m.const(1.0), small, large)
     return math_dialect.CopySignOp(value, x).result
 

@@ -109,10 +109,10 @@ def to_loops(nest: ir.Operation) -> None:
                 end = scf.YieldOp([]).operation
         indices.append(loop.induction_variable)
         place = ir.InsertionPoint(end)
-    _move_body(nest, indices, end)
+    move_body(nest, indices, end)
 
 
-def _move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
+def move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
     block = nest.regions[0].blocks[0]
     for argument, value in zip(block.arguments, indices, strict=True):
         argument.replace_all_uses_with(value)
@@ -176,7 +176,7 @@ def _fill(nest: ir.Operation, body: _Body, loops: Loops) -> None:
                     last = scf.YieldOp([]).operation
     terminator = list(nest.regions[0].blocks[0].operations)[-1].operation
     operations = [op for op in mlir.walk(nest) if op not in (nest, terminator)]
-    _move_body(nest, indices, last)
+    move_body(nest, indices, last)
     own = set(operations)
     for op in operations:
         for number, value in enumerate(op.operands):

@@ -24,7 +24,7 @@ def parallel_first(module: ir.Module) -> None:
         mlir.run_passes(module, [_GENERALIZE], "generalising reductions")
         late = [op for op in _operations(module) if _order(op) is not None]
     for op in late:
-        _reorder(op, _order(op) or [])
+        reorder(op, _order(op) or [])
 
 
 def _operations(module: ir.Module) -> list[ir.Operation]:
@@ -44,7 +44,7 @@ def _order(op: ir.Operation) -> list[int] | None:
     return order if order != list(range(output.n_dims)) else None
 
 
-def _reorder(op: ir.Operation, order: list[int]) -> None:
+def reorder(op: ir.Operation, order: list[int]) -> None:
     new = [order.index(loop) for loop in range(len(order))]
     renamed = ir.AffineMap.get(len(order), 0, [ir.AffineDimExpr.get(loop) for loop in new])
     maps = [

@@ -1,0 +1,160 @@
+"""Loops over the same rows become one loop over rows: what one row computes for the next step stays in the cache.
+
+In: blocks with parallel loops. Out: the same with neighbouring loops fused along their common outer loops.
+
+The maximum, the exponentials, the sum and the quotients of a softmax, ``parallel (i) {for j}; parallel (i, j); parallel (i)
+{for j}; parallel (i, j)``, become ``parallel (i) {for j; for j; for j; for j}``. The maximum and the sum of the row are then
+values, not memory, and the exponentials are written to where the quotients go.
+
+Two loops may be fused when an iteration touches only its own rows of each buffer that one of them writes and the other
+uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from aot import mlir
+from aot.lower import cpureuse, overlap, views
+from aot.lower.cpuparallel import Loops, move_body
+from aot.lower.cpustrips import parallel
+from aot.lower.signature import public_functions
+from aot.model import ArrayType, Function
+
+_MOVABLE = frozenset({"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim"}) | views.VIEWS
+_MOVABLE_TOO = frozenset({"memref.alloc", "cf.assert"})
+_CALLS = frozenset({"func.call", "cf.assert", "memref.alloc", "memref.dealloc"})
+
+
+def fuse(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Fuse loops in all blocks that hold some."""
+    by_name = {function.name: function for function in functions}
+    for function in public_functions(module):
+        signature = by_name[mlir.symbol_name(function)]
+        tensors = [
+            value
+            for value, argument in zip(function.regions[0].blocks[0].arguments, signature.args, strict=True)
+            if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
+        ]
+        for block in {op.block: None for op in mlir.walk(function) if _is_outermost(op)}:
+            _hoist(block)
+            for fused in _fuse_block(block, tensors):
+                cpureuse.forward(fused)
+                cpureuse.share(fused)
+
+
+def _is_outermost(op: ir.Operation) -> bool:
+    if op.name != "scf.parallel" or len(op.results):
+        return False
+    return not any(each.name == "scf.parallel" for each in mlir.parents(op))
+
+
+def _hoist(block: ir.Block) -> None:
+    """Move sizes, assertions and allocations in front of the block's first loop."""
+    first: ir.Operation | None = None
+    late: set[ir.Value] = set()
+    for op in _operations(block):
+        if first is None:
+            first = op if _is_outermost(op) else None
+            continue
+        movable = op.name in _MOVABLE | _MOVABLE_TOO or op.name.split(".")[0] in _MOVABLE
+        if movable and not any(value in late for value in op.operands):
+            op.move_before(first)
+        else:
+            late.update(op.results)
+
+
+def _fuse_block(block: ir.Block, tensors: Collection[ir.Value]) -> list[ir.Operation]:
+    """The loops made."""
+    made: list[ir.Operation] = []
+    before: ir.Operation | None = None
+    frees: list[ir.Operation] = []
+    for op in _operations(block):
+        if _is_outermost(op):
+            depth = _depth(before, op, tensors) if before is not None else 0
+            if before is not None and depth:
+                made = [each for each in made if each != before]
+                before = _merge(before, op, depth)
+                made.append(before)
+                for free in reversed(frees):
+                    free.move_after(before)
+            else:
+                before, frees = op, []
+        elif op.name == "memref.dealloc":
+            frees.append(op)
+        else:
+            before, frees = None, []
+    return made
+
+
+def _depth(first: ir.Operation, second: ir.Operation, tensors: Collection[ir.Value]) -> int:
+    """How many outer loops two nests can share."""
+    if _CALLS & (mlir.op_names(first) | mlir.op_names(second)):
+        return 0
+    pairs = list(zip(Loops.of(first).bounds, Loops.of(second).bounds, strict=False))
+    common = next((number for number, (one, other) in enumerate(pairs) if one != other), len(pairs))
+    return next((depth for depth in range(common, 0, -1) if _separable(first, second, depth, tensors)), 0)
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A use of memory, and the place of each shared loop among its indices; None when one is not among them."""
+
+    memory: ir.Value
+    writes: bool
+    rows: tuple[int, ...] | None
+
+
+def _separable(first: ir.Operation, second: ir.Operation, depth: int, tensors: Collection[ir.Value]) -> bool:
+    others = _accesses(second, depth)
+    for one in _accesses(first, depth):
+        for other in others:
+            if not (one.writes or other.writes):
+                continue
+            roots = views.root(one.memory), views.root(other.memory)
+            if roots[0] != roots[1]:
+                if not overlap.separate(*roots, tensors):
+                    return False
+            elif one.memory != other.memory or one.rows is None or one.rows != other.rows:
+                return False
+    return True
+
+
+def _accesses(loop: ir.Operation, depth: int) -> list[_Access]:
+    shared = list(loop.regions[0].blocks[0].arguments)[:depth]
+    found = []
+    for op in mlir.walk(loop):
+        if op.name in ("memref.load", "memref.store"):
+            writes = op.name == "memref.store"
+            memory, *indices = list(op.operands)[writes:]
+            rows = tuple(indices.index(each) for each in shared) if all(each in indices for each in shared) else None
+            found.append(_Access(memory, writes, rows))
+        elif op.name not in views.VIEWS and op.name not in ("memref.dim", "memref.alloca"):
+            found += [_Access(value, True, None) for value in op.operands if views.is_memref(value)]
+    return found
+
+
+def _merge(first: ir.Operation, second: ir.Operation, depth: int) -> ir.Operation:
+    """One loop of ``depth`` indices, in the place of the second, with both bodies."""
+    with ir.InsertionPoint(second), second.location:
+        fused = parallel(Loops.of(first).bounds[:depth])
+    block = fused.regions[0].blocks[0]
+    for nest in (first, second):
+        end = _operations(block)[-1]
+        bounds = Loops.of(nest).bounds[depth:]
+        indices = list(block.arguments)
+        if bounds:
+            with ir.InsertionPoint(end), nest.location:
+                inner = parallel(bounds)
+            inside = inner.regions[0].blocks[0]
+            indices += list(inside.arguments)
+            end = _operations(inside)[-1]
+        move_body(nest, indices, end)
+    return fused
+
+
+def _operations(block: ir.Block) -> list[ir.Operation]:
+    return [each.operation for each in block.operations]
