@@ -180,8 +180,22 @@ def test_each_driver_call_may_fail(core: Core, function: str, turn: int) -> None
 
 def test_injection_covers_all_calls(core: Core) -> None:
     core.call(EVERYTHING, flags=READS)
-    used = set(names(core.log())) - {"cuCtxGetDevice", "cuMemFreeAsync"}
+    used = set(names(core.log())) - {"cuCtxGetDevice", "cuMemFreeAsync", "cuModuleGetGlobal_v2"}
     assert used == {function for function, _ in injected()}
+
+
+@pytest.mark.parametrize("core", [{"image": 1}], indirect=True)
+@pytest.mark.parametrize(
+    "function", ["", "cuModuleGetGlobal_v2", "cuStreamCreate", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
+)
+def test_not_knowing_the_image_is_no_error(core: Core, function: str) -> None:
+    if function:
+        core.fake("fail", function, 1, LAUNCH_FAILED)
+    assert core.call(LAUNCH).code == 0
+    found = names(core.log())
+    assert "cuModuleGetGlobal_v2" in found
+    assert found.count("cuStreamCreate") - (function == "cuStreamCreate") == found.count("cuStreamDestroy_v2")
+    assert found[-1] == "cuLaunchKernel"
 
 
 def test_error_while_sweeping_is_reported(core: Core) -> None:
