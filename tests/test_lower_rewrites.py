@@ -366,7 +366,7 @@ def test_types_in_signatures(shell: str, before: str, after: str) -> None:
 
 GLOBALS = [
     pytest.param("memref<3xi1> = dense<[true, false, true]>", "memref<3xi8> = dense<[1, 0, 1]>", id="i1"),
-    pytest.param("memref<2xi3> = dense<[-1, 2]>", "memref<2xi8> = dense<[7, 2]>", id="i3, without its sign"),
+    pytest.param("memref<2xi3> = dense<[-1, 2]>", "memref<2xi8> = dense<[-1, 2]>", id="i3, with its sign"),
     pytest.param("memref<2xf8E5M2> = dense<[1.0, 0x7D]>", "memref<2xi8> = dense<[60, 125]>", id="f8, NaN kept"),
     pytest.param("memref<2x2xf4E2M1FN> = dense<6.0>", "memref<2x2xi8> = dense<7>", id="f4 splat"),
     pytest.param('memref<2xf8E4M3FN> = dense<"0x38C0">', "memref<2xi8> = dense<[56, -64]>", id="f8 blob"),

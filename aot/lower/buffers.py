@@ -13,7 +13,7 @@ from mlir.dialects import arith, linalg, memref
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import rtcalls, views
+from aot.lower import reshapecheck, rtcalls, views
 
 
 def copies_to_linalg(module: ir.Module) -> None:
@@ -38,12 +38,13 @@ def expand_reshapes(module: ir.Module) -> None:
         kind = op.results[0].type
         if isinstance(kind, ir.MemRefType):
             with ir.InsertionPoint(op), op.location:
-                view = _reshaped(op.operands[0], op.operands[1], kind)
+                view = _reshaped(op, kind)
             op.results[0].replace_all_uses_with(view)
             op.erase()
 
 
-def _reshaped(source: ir.Value, shape: ir.Value, kind: ir.MemRefType) -> ir.Value:
+def _reshaped(op: ir.Operation, kind: ir.MemRefType) -> ir.Value:
+    source, shape = op.operands
     extents: list[ir.Value] = []
     dynamic = ir.ShapedType.get_dynamic_size()
     for axis, static in enumerate(kind.shape):
@@ -53,6 +54,7 @@ def _reshaped(source: ir.Value, shape: ir.Value, kind: ir.MemRefType) -> ir.Valu
             if not isinstance(extent.type, ir.IndexType):
                 extent = arith.IndexCastOp(ir.IndexType.get(), extent).result
         extents.append(extent)
+    reshapecheck.same_size(op, extents)
     strides = [rtcalls.index(1)]
     for extent in reversed(extents[1:]):
         strides.insert(0, arith.MulIOp(strides[0], extent).result)

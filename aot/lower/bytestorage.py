@@ -3,6 +3,7 @@
 In: a module in which only moves and bit casts of small floats are left. Out: the same module on integers.
 
 ``%v = memref.load %m[] : memref<i1>``  becomes  ``%b = memref.load %m[] : memref<i8>``, ``%v = arith.trunci %b``.
+Stored i2 to i7 keep their sign: Python holds them as int8.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class _Access:
     operands: tuple[int, ...]
     """Numbers of the operands that hold elements."""
     loads: bool
+    signed: bool
+    """Whether the caller's bytes are signed numbers, as those of i2 to i7 are: int8 is what holds them in Python."""
 
 
 def find(module: mlir.Module) -> frozenset[ir.Type]:
@@ -165,13 +168,15 @@ def _access(op: mlir.Operation) -> _Access | None:
     memory = next((value for value in op.operands if _is_memory(value.type)), None)
     if memory is None or not _is_small_memory(memory.type) or code_type(memory.type.element_type).width == 8:
         return None
+    signed = codes.is_signed(memory.type.element_type)
     if op.name in _REFUSED:
         message = f"'{op.name}' on elements of type '{memory.type.element_type}' has no code on the device"
         raise LoweringError("an operation cannot be compiled", diagnostics=(mlir.diagnostic_at(op, message),))
     if op.name in _LOADS:
-        return _Access(op, _stand_ins(op), loads=True)
+        return _Access(op, _stand_ins(op), loads=True, signed=signed)
     if op.name in _VALUE_FIRST | _VALUE_LAST:
-        return _Access(op, (0,) if op.name in _VALUE_FIRST else (len(op.operands) - 1,), loads=False)
+        values = (0,) if op.name in _VALUE_FIRST else (len(op.operands) - 1,)
+        return _Access(op, values, loads=False, signed=signed)
     return None
 
 
@@ -186,10 +191,11 @@ def _stand_ins(op: mlir.Operation) -> tuple[int, ...]:
 def _widen(access: _Access) -> None:
     op = access.op
     byte = ir.IntegerType.get_signless(8)
+    extend = arith.ExtSIOp if access.signed else arith.ExtUIOp
     with ir.InsertionPoint(op), op.location:
         for number in access.operands:
             value = op.operands[number]
-            op.operands[number] = arith.ExtUIOp(with_element(value.type, byte), value).result
+            op.operands[number] = extend(with_element(value.type, byte), value).result
     if not access.loads:
         return
     loaded = op.results[0]

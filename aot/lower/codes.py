@@ -43,6 +43,12 @@ def code_type(type_: ir.Type) -> ir.Type:
     return with_element(type_, ir.IntegerType.get_signless(element.width))
 
 
+def is_signed(type_: ir.Type) -> bool:
+    """Whether elements are numbers that keep their sign in a byte: i2 to i7, but not i1, nor codes of floats."""
+    element = type_.element_type if isinstance(type_, ir.VectorType | ir.RankedTensorType) else type_
+    return isinstance(element, ir.IntegerType) and element.width > 1
+
+
 def with_element(type_: ir.Type, element: ir.Type) -> ir.Type:
     """``element`` in the shape of ``type_``."""
     if isinstance(type_, ir.VectorType):
@@ -81,7 +87,9 @@ def _wanted(type_: ir.Type, in_memory: bool) -> ir.Type:
 
 
 def _cast(value: mlir.Value, wanted: ir.Type) -> mlir.Value:
-    code = code_type(value.type)
+    attribute_type = value.type
+    code = code_type(attribute_type)
     if code != value.type:
         value = arith.BitcastOp(code, value).result
-    return value if code == wanted else arith.ExtUIOp(wanted, value).result
+    extend = arith.ExtSIOp if is_signed(attribute_type) else arith.ExtUIOp
+    return value if code == wanted else extend(wanted, value).result

@@ -29,8 +29,10 @@ from aot.lower import (
     cpuloops,
     cpumath,
     cpuparallel,
+    expandshape,
     frontend,
     numerics,
+    reshapecheck,
     results,
     shapecheck,
     signature,
@@ -94,6 +96,8 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], *, wide: bool
     frontend.separate_fills(module)
     bufferize.to_memrefs(module)
     slicecheck.insert(module, functions)
+    reshapecheck.insert(module)
+    expandshape.rewrite(module)
     constants.escape(module)
     results.settle(module, functions)
     buffers.expand_reallocs(module)

@@ -19,7 +19,7 @@ from aot import mlir
 from aot.lower.signature import public_functions
 from aot.model import Function
 
-_ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.index_switch", "scf.execute_region"})
+ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.index_switch", "scf.execute_region"})
 """Operations whose bodies run at most once per call."""
 
 
@@ -45,7 +45,7 @@ def insert(module: ir.Module, functions: Sequence[Function]) -> None:
     by_name = {function.name: function for function in functions}
     for function in public_functions(module):
         for op in mlir.walk(function):
-            if op.name == "memref.subview" and all(parent.name in _ONCE for parent in mlir.parents(op)):
+            if op.name == "memref.subview" and all(parent.name in ONCE for parent in mlir.parents(op)):
                 _check(op, function, by_name[mlir.symbol_name(function)])
 
 
@@ -102,10 +102,14 @@ def _inside(axis: _Axis, source: ir.Value) -> ir.Value:
     extent = _value(axis.extent) if axis.extent is not None else memref.DimOp(source, _value(axis.number)).result
     last = arith.AddIOp(offset, arith.MulIOp(arith.SubIOp(size, _value(1)).result, stride).result).result
     fits = arith.CmpIOp(arith.CmpIPredicate.slt, last, extent).result
-    for part in (offset, size):
-        not_negative = arith.CmpIOp(arith.CmpIPredicate.sge, part, _value(0)).result
-        fits = arith.AndIOp(fits, not_negative).result
-    return fits
+    # One by one, too: the last position of a huge offset or size is a negative number.
+    for predicate, limit in ((arith.CmpIPredicate.sge, _value(0)), (arith.CmpIPredicate.sle, extent)):
+        for part in (offset, size):
+            fits = arith.AndIOp(fits, arith.CmpIOp(predicate, part, limit).result).result
+    # Strides may be negative.
+    not_before = arith.CmpIOp(arith.CmpIPredicate.sge, last, _value(0)).result
+    nothing = arith.CmpIOp(arith.CmpIPredicate.eq, size, _value(0)).result
+    return arith.AndIOp(fits, arith.OrIOp(nothing, not_before).result).result
 
 
 def _value(part: ir.Value | int) -> ir.Value:

@@ -22,12 +22,14 @@ from aot.lower import (
     bufferize,
     buffers,
     constants,
+    expandshape,
     frontend,
     grid,
     hostcheck,
     launches,
     leftovers,
     numerics,
+    reshapecheck,
     results,
     schedule,
     shapecheck,
@@ -101,6 +103,8 @@ def _to_linalg(module: ir.Module, options: Options) -> None:
 def _settle_memory(module: ir.Module, functions: Sequence[Function]) -> tuple[ir.Module, str]:
     """Order matters: constants and results are settled before deallocation."""
     slicecheck.insert(module, functions)
+    reshapecheck.insert(module)
+    expandshape.rewrite(module)
     constants.escape(module)
     results.settle(module, functions)
     buffers.expand_reallocs(module)

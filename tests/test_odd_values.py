@@ -1,0 +1,114 @@
+"""Calls whose extents do not fit raise, and narrow integers keep their sign: odd tensor-level programs on the CPU."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cpurun
+import numpy as np
+import pytest
+
+RESHAPES = """
+func.func @halves(%x: tensor<?x4xf32>) -> tensor<?x2x4xf32> {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %m = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %h = arith.divui %m, %c2 : index
+  %e = tensor.expand_shape %x [[0, 1], [2]] output_shape [%h, 2, 4] : tensor<?x4xf32> into tensor<?x2x4xf32>
+  return %e : tensor<?x2x4xf32>
+}
+func.func @split(%x: tensor<?xf32>, %m: index, %n: index) -> tensor<?x?xf32> {
+  %e = tensor.expand_shape %x [[0, 1]] output_shape [%m, %n] : tensor<?xf32> into tensor<?x?xf32>
+  return %e : tensor<?x?xf32>
+}
+func.func @strided(%x: memref<?x?xf32, strided<[?, ?], offset: ?>>, %m: index, %n: index, %y: memref<?x?x?xf32>) {
+  %c1 = arith.constant 1 : index
+  %k = memref.dim %x, %c1 : memref<?x?xf32, strided<[?, ?], offset: ?>>
+  %e = memref.expand_shape %x [[0, 1], [2]] output_shape [%m, %n, %k]
+      : memref<?x?xf32, strided<[?, ?], offset: ?>> into memref<?x?x?xf32, strided<[?, ?, ?], offset: ?>>
+  linalg.copy ins(%e : memref<?x?x?xf32, strided<[?, ?, ?], offset: ?>>) outs(%y : memref<?x?x?xf32>)
+  return
+}
+func.func @reshape(%x: tensor<?xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
+  %e = tensor.reshape %x(%s) : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+  return %e : tensor<?x?xf32>
+}
+func.func @slice(%x: tensor<?xf32>, %o: index, %n: index, %s: index) -> tensor<?xf32> {
+  %e = tensor.extract_slice %x[%o][%n][%s] : tensor<?xf32> to tensor<?xf32>
+  return %e : tensor<?xf32>
+}
+"""
+
+NARROW = """
+func.func @f(%x: tensor<4xi2>) -> (tensor<4xi2>, tensor<4xi2>, tensor<4xi2>, tensor<4xi32>) {
+  %e = tensor.empty() : tensor<4xi2>
+  %w = tensor.empty() : tensor<4xi32>
+  %r = linalg.map { arith.addi } ins(%x, %x : tensor<4xi2>, tensor<4xi2>) outs(%e : tensor<4xi2>)
+  %c = arith.constant dense<[-2, -1, 0, 1]> : tensor<4xi2>
+  %k = arith.constant dense<-1> : tensor<4xi2>
+  %u = linalg.map { arith.extui } ins(%x : tensor<4xi2>) outs(%w : tensor<4xi32>)
+  return %r, %c, %k, %u : tensor<4xi2>, tensor<4xi2>, tensor<4xi2>, tensor<4xi32>
+}
+"""
+
+X = np.arange(12, dtype="f4")
+HUGE = 2**62
+
+
+@functools.cache
+def program(source: str) -> cpurun.Program:
+    return cpurun.build(source)
+
+
+def shape(*extents: int) -> np.ndarray[Any, Any]:
+    return np.array(extents, "i4")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        pytest.param("halves", [X[:8].reshape(2, 4)], X[:8].reshape(1, 2, 4), id="expanded"),
+        pytest.param("split", [X, 3, 4], X.reshape(3, 4), id="expanded by numbers"),
+        pytest.param("reshape", [X, shape(4, 3)], X.reshape(4, 3), id="reshaped"),
+        pytest.param("slice", [X, 1, 4, 3], X[1::3], id="sliced"),
+        pytest.param("slice", [X, 12, 0, 1], X[:0], id="nothing at the end"),
+        pytest.param("slice", [X, 11, 3, -5], X[::-5], id="sliced backwards"),
+    ],
+)
+def test_extents_that_fit(function: str, arguments: list[Any], expected: np.ndarray[Any, Any]) -> None:
+    np.testing.assert_array_equal(program(RESHAPES).call(function, *arguments).results[0], expected)
+
+
+def test_views_that_are_expanded() -> None:
+    x, y = np.arange(48, dtype="f4").reshape(6, 8).T[1:7:1, 1:5:2], np.zeros((2, 3, 2), "f4")
+    program(RESHAPES).call("strided", x, 2, 3, y)
+    np.testing.assert_array_equal(y, x.reshape(2, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        pytest.param("halves", [X.reshape(3, 4)], id="expanded with a rest"),
+        pytest.param("split", [X, 3, 5], id="expanded to more"),
+        pytest.param("split", [X, -3, -4], id="expanded to negative extents"),
+        pytest.param("reshape", [X, shape(4, 4)], id="reshaped to more"),
+        pytest.param("reshape", [X, shape(3, 3)], id="reshaped to less"),
+        pytest.param("reshape", [X, shape(-4, -3)], id="reshaped to negative extents"),
+        pytest.param("slice", [X, 13, 0, 1], id="slice behind the end"),
+        pytest.param("slice", [X, 11, 4, -5], id="slice before the beginning"),
+        pytest.param("slice", [X, HUGE, HUGE, 1], id="sum overflows"),
+        pytest.param("slice", [X, 0, HUGE + 1, 4], id="product overflows"),
+    ],
+)
+def test_extents_that_do_not_fit(function: str, arguments: list[Any]) -> None:
+    with pytest.raises(cpurun.CallError):
+        program(RESHAPES).call(function, *arguments)
+
+
+def test_integers_narrower_than_a_byte_keep_their_sign() -> None:
+    """Arrays of i2 are int8 in Python."""
+    results = program(NARROW).call("f", np.array([-2, -1, 0, 1], "i1")).results
+    expected = ([0, -2, 0, -2], [-2, -1, 0, 1], [-1, -1, -1, -1], [2, 3, 0, 1])
+    for got, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
