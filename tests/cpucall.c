@@ -21,6 +21,7 @@ static int nlive, nextents, inside;
 static int64_t extents[MAX_RANK];
 int cpucall_threads = 4, cpucall_split = 1;
 int64_t cpucall_regions;
+static int allocations;
 
 struct result { char *memory; int64_t bytes, rank, extents[MAX_RANK]; };
 struct result cpucall_results[MAX_RESULTS];
@@ -50,6 +51,7 @@ static void check_guard(block each) {
 void *_mlir_memref_to_llvm_alloc(size_t size) {
   if (nlive == MAX_LIVE) fail("too many live blocks", nlive);
   char *memory = take((int64_t)size);
+  allocations++;
   live[nlive++] = (block){memory, (int64_t)size};
   return memory;
 }
@@ -126,7 +128,7 @@ void aot_rt_parallel(body_type body, void *context, int64_t count, int64_t grain
 const char *cpucall_call(void (*entry)(void **), void **slots) {
   memset(cpucall_results, 0, sizeof cpucall_results);
   error_text[0] = 0;
-  nlive = nextents = inside = 0;
+  nlive = nextents = inside = allocations = 0;
   cpucall_regions = 0;
   if (!setjmp(unwind)) entry(slots);
   for (int i = 0; i < MAX_RESULTS; i++)
@@ -134,6 +136,8 @@ const char *cpucall_call(void (*entry)(void **), void **slots) {
   for (int i = 0; i < nlive; i++) check_guard(live[i]);
   return error_text[0] ? error_text : NULL;
 }
+
+int cpucall_allocations(void) { return allocations; }
 
 /* Gives all memory back, and says how many blocks the call left behind. */
 int cpucall_sweep(void) {

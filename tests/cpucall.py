@@ -23,7 +23,7 @@ import numpy
 from cpurun import CallError, dtype
 
 from aot import cpuvariant, host, mlir, process, toolchain
-from aot.lower import cpu, prepare
+from aot.lower import cpu
 from aot.model import ArrayType, Function, ScalarType
 
 RUNTIME = Path(__file__).with_name("cpucall.c")
@@ -48,6 +48,7 @@ class Outcome:
     """Buffers that were alive at the end."""
     regions: int
     """Calls of aot_rt_parallel."""
+    allocations: int
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,15 @@ class Program:
         swept = self.library.cpucall_sweep()
         if error:
             raise CallError(error.decode())
-        return Outcome(results, swept, regions)
+        return Outcome(results, swept, regions, self.library.cpucall_allocations())
 
 
 def build(source: str, variant: str, *, wide: bool = True) -> Program:
     """Compile a source for one variant."""
     chosen = next(each for each in cpuvariant.of(TRIPLE) if each.name == variant)
     with mlir.context() as ctx:
-        module = prepare.run(mlir.parse(source.encode(), "test.mlir", ctx))
+        module = mlir.parse(source.encode(), "test.mlir", ctx)
+        mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
         prepared = cpu.prepare(module, {}, wide=wide, dump=mlir.no_dump)
         code = cpu.lower(prepared, cpu.CpuJob("test", chosen, ()), ctx, mlir.no_dump)
     made = host.assemble_cpu(code.llvm_ir, chosen, "test.mlir", toolchain.find())

@@ -83,6 +83,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], *, wide: bool
     """Bring the functions to linalg on buffers; the module is used up. ``wide``: see ``tensor.Options``."""
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
+    frontend.run_scripts(module)
     frontend.refuse(module)
     frontend.decompose(module)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
@@ -115,7 +116,7 @@ def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) 
     """LLVM IR for one variant."""
     module = ir.Module.parse(prepared.bytecode, context=context)
     name = job.variant.name
-    cpuloops.emit(module, prepared.functions)
+    cpuloops.emit(module, prepared.functions, job.variant)
     dump(f"cpu-{name}-loops", module)
     results.hand_over(module, prepared.functions)
     messages = asserts.rewrite(module, earlier=job.messages)

@@ -3,8 +3,9 @@
 In: loops that carry a maximum or minimum of floats. Out: loops that carry an integer that is ordered in the same way:
 the number's bits, those below the sign inverted for negative ones.
 
-Comparing floats keeps a loop from being vectorised well, because of NaN and of the zeros' signs. With integers -0 is below
-+0, and a NaN becomes the integer that wins (``maximumf``: the result is NaN) or loses (``maxnumf``: it is skipped).
+Comparing floats keeps a loop from being vectorised well, because of NaN and of the zeros' signs. With integers -0 is
+below +0, and a NaN becomes the integer that wins (``maximumf``: the result is NaN) or
+loses (``maxnumf``: it is left out).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Linalg on buffers becomes parallel and sequential loops for the CPU.
 
-In: functions on buffers. Out: the same with ``scf.parallel`` for what is parallel and ``scf.for`` for what is not, ordered,
-cut and fused so that memory is read along its rows and once.
+In: functions on buffers. Out: the same with ``scf.parallel`` for what is parallel and ``scf.for`` for what is not,
+ordered, cut and fused so that memory is read along its rows and once.
 
->>> emit(module, functions)                                               # doctest: +SKIP
+>>> emit(module, functions, variant)                                             # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from aot import mlir
-from aot.lower import accumulate, cpuextrema, cpuorder, cpureduce, cpurows, cpustrips, forward, fusion
+from aot.cpuvariant import Variant
+from aot.lower import accumulate, cpuextrema, cpugemm, cpuorder, cpureduce, cpurows, cpustrips, forward, fusion
 from aot.lower.accumulate import USER_LOOP
 from aot.model import Function
 
@@ -21,8 +22,9 @@ _FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-t
 _TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize", "cse")
 
 
-def emit(module: ir.Module, functions: Sequence[Function]) -> None:
+def emit(module: ir.Module, functions: Sequence[Function], variant: Variant) -> None:
     """Make the loops."""
+    cpugemm.lower(module, variant)
     accumulate.mark_user_loops(module, present=True)
     cpuorder.arrange(module)
     mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")

@@ -1,7 +1,8 @@
 """Functions of the math dialect as straight-line arithmetic, so that loops with them become vector code.
 
-In: loop bodies with ``math.exp``, ``exp2``, ``expm1``, ``log``, ``log2``, ``log10``, ``log1p``, ``tanh`` and ``erf`` on f32, and ``exp`` on
-f64. Out: arithmetic in their place; every other function is left to the C math library. f16 and bf16 are computed in f32.
+In: loop bodies with ``math.exp``, ``exp2``, ``expm1``, ``log``, ``log2``, ``log10``, ``log1p``, ``tanh`` and ``erf`` on
+f32, and ``exp`` on f64. Out: arithmetic in their place; every other function is left to the C math library. f16 and
+bf16 are computed in f32.
 
 The error is at most 4 units in the last place, for denormals too; infinities and NaNs come out as from the library.
 A C library's own vector functions would be faster to call than this is to run, but musl has none, and glibc's names
@@ -78,14 +79,14 @@ class _Maker:
         return ir.F32Type.get() if self.format.bits == 32 else ir.F64Type.get()
 
     @property
-    def int(self) -> ir.Type:
+    def integer(self) -> ir.Type:
         return ir.IntegerType.get_signless(self.format.bits)
 
     def const(self, value: float) -> ir.Value:
         return arith.ConstantOp(self.type, ir.FloatAttr.get(self.type, value)).result
 
     def word(self, value: int) -> ir.Value:
-        return arith.ConstantOp(self.int, value).result
+        return arith.ConstantOp(self.integer, value).result
 
     def muladd(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         if self.fma:
@@ -103,7 +104,7 @@ class _Maker:
         return arith.SelectOp(test, yes, no).result
 
     def as_int(self, value: ir.Value) -> ir.Value:
-        return arith.BitcastOp(self.int, value).result
+        return arith.BitcastOp(self.integer, value).result
 
     def as_float(self, value: ir.Value) -> ir.Value:
         return arith.BitcastOp(self.type, value).result

@@ -3,8 +3,8 @@
 In: ``linalg.generic`` on buffers. Out: the same, where elementwise operations on whole arrays have one loop, and all
 others have that loop innermost along which memory is contiguous.
 
-``outs(%c : memref<?x?xf32>)`` with the identity map becomes ``outs(memref.collapse_shape %c [[0, 1]] : memref<?xf32>)``;
-a sum over rows, ``["reduction", "parallel"]`` along ``d1``, keeps its loop along the columns innermost.
+``outs(%c : memref<?x?xf32>)`` with the identity map becomes ``outs(memref.collapse_shape %c [[0, 1]])``, with one
+index; a sum over rows, ``["reduction", "parallel"]`` along ``d1``, keeps its loop along the columns innermost.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _collapse(op: ir.Operation) -> None:
 
 
 def _order(op: ir.Operation) -> list[int]:
-    """Loops from the outermost to the innermost: parallel ones as the output has them, reductions, the contiguous one."""
+    """Loops, outermost first: parallel ones as the output has them, reductions, the contiguous one."""
     maps, reductions = _maps(op), _is_reduction(op)
     output = maps[-1]
     places = [each.position for each in output.results if isinstance(each, ir.AffineDimExpr)]

@@ -19,6 +19,7 @@ from mlir.dialects import arith, func, memref, scf
 
 from aot import mlir
 from aot.lower import rtcalls
+from aot.lower.cpuloop import at_least, product
 
 BODY = "aot_cpu_body_"
 """Start of the names of outlined bodies."""
@@ -125,10 +126,10 @@ def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:
     loops = Loops.of(nest)
     with ir.InsertionPoint(nest), nest.location:
         extents = [trips(*bounds) for bounds in loops.bounds]
-        shared = extents[:-1] or extents
-        count = _product(shared)
-        inner = extents[-1:] if len(extents) > 1 else []
-        grain = _grain(_product([*inner, _cost(nest.regions[0].blocks[0], nest)]))
+        shared = extents if _is_heavy(nest) else extents[:-1] or extents
+        count = product(shared)
+        inner = extents[len(shared) :]
+        grain = _grain(product([*inner, _cost(nest.regions[0].blocks[0], nest)]))
         captured = _captured(nest, [*shared, *(value for bounds in loops.bounds for value in bounds)])
         index = ir.IndexType.get()
         types = [index, index, *(value.type for value in captured)]
@@ -140,6 +141,12 @@ def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:
     with ir.InsertionPoint(block), nest.location:
         end = func.ReturnOp([]).operation
     _fill(nest, _Body(block, end, inside, tuple(shared)), loops)
+
+
+def _is_heavy(nest: ir.Operation) -> bool:
+    """Whether an iteration has loops of unknown length in it: then it pays to find its place by divisions."""
+    loops = [op for op in mlir.walk(nest) if op.name == "scf.for"]
+    return any(constant(value) is None for op in loops for value in list(op.operands)[:2])
 
 
 @dataclass(frozen=True)
@@ -169,7 +176,7 @@ def _fill(nest: ir.Operation, body: _Body, loops: Loops) -> None:
             last = scf.YieldOp([]).operation
         with ir.InsertionPoint(last):
             indices = _positions(outer.induction_variable, body, loops)
-            if len(loops.bounds) > 1:
+            if len(loops.bounds) > len(body.shared):
                 inner = scf.ForOp(*(body.value(value) for value in loops.bounds[-1]))
                 indices.append(inner.induction_variable)
                 with ir.InsertionPoint(inner.body):
@@ -212,7 +219,7 @@ def _captured(nest: ir.Operation, extra: Sequence[ir.Value]) -> list[ir.Value]:
     """Values from outside that the body needs, constants left out."""
     inside = {nest, *mlir.walk(nest)}
     found: dict[ir.Value, None] = {}
-    needed = [value for op in inside if op != nest for value in op.operands]
+    needed = [value for op in mlir.walk(nest) if op != nest for value in op.operands]
     for value in sorted_by_place([*extra, *needed]):
         made_by = mlir.owner(value)
         made_in = made_by.owner.operation if isinstance(made_by, ir.Block) else made_by
@@ -230,8 +237,8 @@ def trips(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
     """Iterations of a loop; 0 when it runs backwards."""
     if constant(lower) == 0 and constant(step) == 1:
         known = constant(upper)
-        return rtcalls.index(max(0, known)) if known is not None else _at_least(upper, 0)
-    span = _at_least(arith.SubIOp(upper, lower).result, 0)
+        return rtcalls.index(max(0, known)) if known is not None else at_least(upper, 0)
+    span = at_least(arith.SubIOp(upper, lower).result, 0)
     return span if constant(step) == 1 else arith.CeilDivUIOp(span, step).result
 
 
@@ -243,21 +250,10 @@ def constant(value: ir.Value) -> int | None:
     return None
 
 
-def _at_least(value: ir.Value, least: int) -> ir.Value:
-    return arith.MaxSIOp(value, rtcalls.index(least)).result
-
-
-def _product(values: Sequence[ir.Value]) -> ir.Value:
-    total = values[0]
-    for value in values[1:]:
-        total = arith.MulIOp(total, value).result
-    return total
-
-
 def _grain(work: ir.Value) -> ir.Value:
     """Iterations that are worth a thread, when one does ``work`` operations."""
-    each = _at_least(work, 1)
-    return _at_least(arith.DivUIOp(rtcalls.index(_WORK), each).result, 1)
+    each = at_least(work, 1)
+    return at_least(arith.DivUIOp(rtcalls.index(_WORK), each).result, 1)
 
 
 def _cost(block: ir.Block, nest: ir.Operation) -> ir.Value:
@@ -268,7 +264,7 @@ def _cost(block: ir.Block, nest: ir.Operation) -> ir.Value:
         own += _COSTS.get(op.name, _COSTS.get(op.name.split(".")[0], 1))
         for region in op.regions:
             for inner in region.blocks:
-                part = _product([_inner_trips(op, nest), _cost(inner, nest)])
+                part = product([_inner_trips(op, nest), _cost(inner, nest)])
                 total = part if total is None else arith.AddIOp(total, part).result
     return rtcalls.index(own) if total is None else arith.AddIOp(total, rtcalls.index(own)).result
 
@@ -282,7 +278,7 @@ def _inner_trips(op: ir.Operation, nest: ir.Operation) -> ir.Value:
         bounds = (tuple(list(op.operands)[:3]),)
     if not bounds or any(_made_in(value, inside) for each in bounds for value in each):
         return rtcalls.index(_UNKNOWN_TRIPS)
-    return _product([trips(*each) for each in bounds])
+    return product([trips(*each) for each in bounds])
 
 
 def _made_in(value: ir.Value, inside: set[ir.Operation]) -> bool:

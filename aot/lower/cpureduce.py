@@ -11,6 +11,7 @@ more accurate.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlir import ir
@@ -27,7 +28,7 @@ _FLOATS = {
     "arith.maxnumf": math.nan,
     "arith.minnumf": math.nan,
 }
-_INTEGERS = {
+_INTEGERS: dict[str, Callable[[int], int]] = {
     "arith.addi": lambda bits: 0,
     "arith.muli": lambda bits: 1,
     "arith.ori": lambda bits: 0,

@@ -1,7 +1,7 @@
 """Buffers between the steps of a row that need not be.
 
-In: a parallel loop over rows with several steps. Out: the same, where an element that one step stores and later ones load
-is a value, and where a buffer whose last reader writes the same element of another one is that other buffer.
+In: a parallel loop over rows with several steps. Out: the same, where an element that one step stores and later ones
+load is a value, and where a buffer whose last reader writes the same element of another one is that other buffer.
 
 Both only for memory that the function allocates.
 """
@@ -59,10 +59,10 @@ def share(loop: ir.Operation) -> None:
         loads = [op for op in _operations(store.block) if op.name == "memref.load" and op.is_before_in_block(store)]
         for load in loads:
             source = load.operands[0]
-            if source != target and list(load.operands)[1:] == list(store.operands)[2:]:
-                if _may_share(source, target, store, loop):
-                    _replace(source, target)
-                    break
+            same = source != target and list(load.operands)[1:] == list(store.operands)[2:]
+            if same and _may_share(source, target, store, loop):
+                _replace(source, target)
+                break
 
 
 def _may_share(source: ir.Value, target: ir.Value, store: ir.Operation, loop: ir.Operation) -> bool:

@@ -2,9 +2,9 @@
 
 In: blocks with parallel loops. Out: the same with neighbouring loops fused along their common outer loops.
 
-The maximum, the exponentials, the sum and the quotients of a softmax, ``parallel (i) {for j}; parallel (i, j); parallel (i)
-{for j}; parallel (i, j)``, become ``parallel (i) {for j; for j; for j; for j}``. The maximum and the sum of the row are then
-values, not memory, and the exponentials are written to where the quotients go.
+The maximum, the exponentials, the sum and the quotients of a softmax, ``parallel (i) {for j}; parallel (i, j);
+parallel (i) {for j}; parallel (i, j)``, become ``parallel (i) {for j; for j; for j; for j}``. The maximum and the sum
+of the row are then values, not memory, and the exponentials are written to where the quotients go.
 
 Two loops may be fused when an iteration touches only its own rows of each buffer that one of them writes and the other
 uses.
@@ -19,8 +19,8 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower import cpureuse, overlap, views
+from aot.lower.cpuloop import nest as empty_nest
 from aot.lower.cpuparallel import Loops, move_body
-from aot.lower.cpustrips import parallel
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
 
@@ -140,7 +140,7 @@ def _accesses(loop: ir.Operation, depth: int) -> list[_Access]:
 def _merge(first: ir.Operation, second: ir.Operation, depth: int) -> ir.Operation:
     """One loop of ``depth`` indices, in the place of the second, with both bodies."""
     with ir.InsertionPoint(second), second.location:
-        fused = parallel(Loops.of(first).bounds[:depth])
+        fused = empty_nest(Loops.of(first).bounds[:depth])
     block = fused.regions[0].blocks[0]
     for nest in (first, second):
         end = _operations(block)[-1]
@@ -148,7 +148,7 @@ def _merge(first: ir.Operation, second: ir.Operation, depth: int) -> ir.Operatio
         indices = list(block.arguments)
         if bounds:
             with ir.InsertionPoint(end), nest.location:
-                inner = parallel(bounds)
+                inner = empty_nest(bounds)
             inside = inner.regions[0].blocks[0]
             indices += list(inside.arguments)
             end = _operations(inside)[-1]

@@ -2,8 +2,8 @@
 
 In: loops made from linalg. Out: the same work in strips.
 
-* ``for %i { parallel (%j) {...} }``, a sum over rows with its accumulators in memory, becomes a parallel loop over strips
-  of ``%j``, each with both loops inside.
+* ``for %i { parallel (%j) {...} }``, a sum over rows with its accumulators in memory, becomes a parallel loop over
+  strips of ``%j``, each with both loops inside.
 * a parallel loop that reads along one index and writes along another (a transpose) goes tile by tile.
 * ``for %i iter_args(%sum) {...}`` outside all parallel loops becomes a parallel loop over strips that leave partial
   results, and a short loop that combines them. Where strips end depends on the extent only, not on threads.
@@ -19,6 +19,7 @@ from mlir.dialects import arith, memref, scf
 from aot import mlir
 from aot.lower import rtcalls
 from aot.lower.accumulate import USER_LOOP
+from aot.lower.cpuloop import nest
 from aot.lower.cpuparallel import Loops, move_body, trips
 from aot.lower.cpureduce import Reduction
 
@@ -61,7 +62,7 @@ def _exchange(op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
     lower, upper, step = bounds.pop()
     with ir.InsertionPoint(place), place.location:
         width = arith.MulIOp(step, rtcalls.index(_COLUMNS)).result
-        strips = parallel([*outer, *bounds, (lower, upper, width)])
+        strips = nest([*outer, *bounds, (lower, upper, width)])
     end = list(strips.regions[0].blocks[0].operations)[-1].operation
     ivs = list(strips.regions[0].blocks[0].arguments)
     with ir.InsertionPoint(end), op.location:
@@ -69,7 +70,7 @@ def _exchange(op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
         chain[0].move_before(end)
         inside = ir.InsertionPoint(op)
         with inside:
-            strip = parallel([(ivs[-1], last, step)])
+            strip = nest([(ivs[-1], last, step)])
     inner_end = list(strip.regions[0].blocks[0].operations)[-1].operation
     move_body(op, [*ivs[len(outer) : -1], strip.regions[0].blocks[0].arguments[0]], inner_end)
     if outer:
@@ -82,21 +83,6 @@ def _is_alone_in_parallel(loop: ir.Operation, around: ir.Operation) -> bool:
     if around.name != "scf.parallel" or len(around.results):
         return False
     return [each.operation for each in around.regions[0].blocks[0].operations][:-1] == [loop]
-
-
-def parallel(bounds: Sequence[tuple[ir.Value, ir.Value, ir.Value]]) -> ir.Operation:
-    """An empty parallel loop at the insertion point."""
-    lower, upper, step = (list(values) for values in zip(*bounds, strict=True))
-    op = ir.Operation.create(
-        "scf.parallel",
-        operands=[*lower, *upper, *step],
-        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(lower)] * 3 + [0])},
-        regions=1,
-    )
-    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(lower))
-    with ir.InsertionPoint(block):
-        ir.Operation.create("scf.reduce", attributes={}, operands=[])
-    return op
 
 
 def tiles(module: ir.Module) -> None:
@@ -138,7 +124,7 @@ def _tile(op: ir.Operation, axis: int) -> None:
             (low, high, arith.MulIOp(step, rtcalls.index(_TILE)).result if number in cut else step)
             for number, (low, high, step) in enumerate(bounds)
         ]
-        outer = parallel(wide)
+        outer = nest(wide)
     block = outer.regions[0].blocks[0]
     end = block.operations[0].operation
     indices = list(block.arguments)
@@ -171,7 +157,7 @@ def _split(op: ir.Operation, reduction: Reduction) -> None:
         width = arith.MulIOp(step, rtcalls.index(_PARTIAL)).result
         count = arith.CeilDivUIOp(trips(lower, upper, step), rtcalls.index(_PARTIAL)).result
         partial = memref.AllocOp(ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], init.type), [count], []).result
-        strips = parallel([(zero, count, one)])
+        strips = nest([(zero, count, one)])
         combined = scf.ForOp(zero, count, one, [init])
         with ir.InsertionPoint(combined.body):
             value = memref.LoadOp(partial, [combined.induction_variable]).result

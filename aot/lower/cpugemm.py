@@ -1,0 +1,218 @@
+"""Products of matrices: packed panels, tiles in registers, blocks in caches.
+
+In: linalg operations on buffers that are contractions (``cpucontract``). Out: the same work as loops, and the operation
+itself beside them, for matrices that are too small to pack.
+
+The right factor is packed once, into panels of as many columns as a tile has, by all threads. Then each item of a
+parallel loop takes a block of rows: it packs the left factor's part, and multiplies panel by panel. A tile of the
+result is summed up in vector registers over the terms of one block, and then added to the output. The order of the
+sums depends on the extents only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf
+
+from aot import mlir
+from aot.cpuvariant import Variant
+from aot.lower import cpucontract, rtcalls
+from aot.lower.cpucontract import Contraction
+from aot.lower.cpukernel import Tile
+from aot.lower.cpuloop import at_least, loop, minimum, parallel, product, when
+
+_INNER_BYTES = 1024
+"""Of one row or column in a packed block: a panel of the right factor then fits in the first-level cache."""
+_PANELS = 8
+"""Panels of rows in one block: it fits in the second-level cache."""
+_ITEMS = 16
+"""Items that a parallel loop should have, if the matrices are large enough."""
+_LEAST = (4, 8, 4)
+"""Rows, columns and terms below which packing does not pay."""
+_LEAST_PRODUCT = 1 << 14
+_ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.for", "scf.while", "scf.index_switch"})
+
+
+def lower(module: ir.Module, variant: Variant) -> int:
+    """Rewrite all contractions of host code; their number."""
+    count = 0
+    for op in mlir.walk(module):
+        if op.name.startswith("linalg.") and all(each.name in _ONCE for each in mlir.parents(op)):
+            found = cpucontract.match(op)
+            if found is not None:
+                _lower(op, found, variant)
+                count += 1
+    return count
+
+
+def _lower(op: ir.Operation, contraction: Contraction, variant: Variant) -> None:
+    with ir.InsertionPoint(op), op.location:
+        work = _Work.of(contraction, Tile.of(contraction.element, variant))
+        sizes = (work.rows, work.columns, work.inner)
+        big = arith.CmpIOp(arith.CmpIPredicate.sge, product(sizes), rtcalls.index(_LEAST_PRODUCT)).result
+        for size, least in zip(sizes, _LEAST, strict=True):
+            enough = arith.CmpIOp(arith.CmpIPredicate.sge, size, rtcalls.index(least)).result
+            big = arith.AndIOp(big, enough).result
+        choice = scf.IfOp(big, has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            work.emit()
+            scf.YieldOp([])
+        with ir.InsertionPoint(choice.else_block):
+            end = scf.YieldOp([]).operation
+    op.move_before(end)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One contraction being emitted."""
+
+    of_: Contraction
+    tile: Tile
+    rows: ir.Value
+    columns: ir.Value
+    inner: ir.Value
+    batch: tuple[ir.Value, ...]
+
+    @staticmethod
+    def of(contraction: Contraction, tile: Tile) -> _Work:
+        out, left = contraction.out, contraction.left
+        return _Work(
+            contraction,
+            tile,
+            out.extent(contraction.rows),
+            out.extent(contraction.columns),
+            left.extent(contraction.inner),
+            tuple(out.extent(each) for each in contraction.batch),
+        )
+
+    @property
+    def depth(self) -> int:
+        """Terms in one block."""
+        return _INNER_BYTES // rtcalls.storage_bytes(self.of_.element)
+
+    def emit(self) -> None:
+        panels = arith.CeilDivUIOp(self.columns, rtcalls.index(self.tile.columns)).result
+        packed = self._pack_right(panels)
+        block = _PANELS * self.tile.rows
+        blocks = arith.CeilDivUIOp(self.rows, rtcalls.index(block)).result
+        items = at_least(product([blocks, *self.batch]), 1)
+        parts = minimum(arith.CeilDivUIOp(rtcalls.index(_ITEMS), items).result, panels)
+        share = arith.CeilDivUIOp(panels, at_least(parts, 1)).result
+        strips = arith.CeilDivUIOp(panels, at_least(share, 1)).result
+        with parallel([*self.batch, blocks, strips]) as places:
+            *batch, number, strip = places
+            first = arith.MulIOp(strip, share).result
+            _Block(self, packed, tuple(batch), arith.MulIOp(number, rtcalls.index(block)).result).emit(
+                first, minimum(arith.AddIOp(first, share).result, panels)
+            )
+        memref.DeallocOp(packed)
+
+    def _pack_right(self, panels: ir.Value) -> ir.Value:
+        """``[batch..., panel, term, column]``; columns that do not exist are zero."""
+        dynamic = ir.ShapedType.get_dynamic_size()
+        width = self.tile.columns
+        kind = ir.MemRefType.get([*[dynamic] * (len(self.batch) + 2), width], self.of_.element)
+        packed = memref.AllocOp(kind, [*self.batch, panels, self.inner], []).result
+        with parallel([*self.batch, panels]) as places:
+            *batch, panel = places
+            start = arith.MulIOp(panel, rtcalls.index(width)).result
+
+            def element(term: ir.Value, column: ir.Value) -> None:
+                points = self.points(batch, self.of_.inner, term)
+                points[self.of_.columns] = arith.AddIOp(start, column).result
+                value = self.guarded(self.of_.right, points, self.of_.columns, self.columns)
+                memref.StoreOp(value, packed, [*batch, panel, term, column])
+
+            self.fill(element, self.inner, width, across=self.of_.right.is_along(self.of_.inner))
+        return packed
+
+    def fill(self, element: Callable[[ir.Value, ir.Value], None], terms: ir.Value, width: int, *, across: bool) -> None:
+        """Two loops over a panel; ``across``: the terms are the inner one."""
+        extents = [terms, rtcalls.index(width)]
+        with loop(extents[1] if across else extents[0]) as outer, loop(extents[0] if across else extents[1]) as inner:
+            element(*((inner, outer) if across else (outer, inner)))
+
+    def points(self, batch: list[ir.Value], which: int, value: ir.Value) -> dict[int, ir.Value]:
+        """Places in the iteration space: the batch, and one more loop."""
+        return {**dict(zip(self.of_.batch, batch, strict=True)), which: value}
+
+    def guarded(self, array: cpucontract.Array, points: dict[int, ir.Value], which: int, extent: ir.Value) -> ir.Value:
+        """An element, or zero outside of the array along one loop. Outside, the last element is read."""
+        place = points[which]
+        inside = arith.CmpIOp(arith.CmpIPredicate.slt, place, extent).result
+        last = arith.SubIOp(extent, rtcalls.index(1)).result
+        value = array.load({**points, which: arith.MinSIOp(place, last).result})
+        return arith.SelectOp(inside, value, self.tile.zero()).result
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One item of the parallel loop: some rows, and some panels of columns."""
+
+    work: _Work
+    packed: ir.Value
+    batch: tuple[ir.Value, ...]
+    start: ir.Value
+    """First row."""
+
+    def emit(self, first: ir.Value, end: ir.Value) -> None:
+        work, tile = self.work, self.work.tile
+        left = memref.AllocaOp(ir.MemRefType.get([_PANELS, work.depth, tile.rows], work.of_.element), [], []).result
+        rest = memref.AllocaOp(ir.MemRefType.get([tile.rows, tile.columns], work.of_.element), [], []).result
+        height = minimum(arith.SubIOp(work.rows, self.start).result, rtcalls.index(_PANELS * tile.rows))
+        panels = arith.CeilDivUIOp(height, rtcalls.index(tile.rows)).result
+        with loop(work.inner, step=work.depth) as origin:
+            terms = minimum(arith.SubIOp(work.inner, origin).result, rtcalls.index(work.depth))
+            self._pack_left(left, panels, origin, terms)
+            with loop(end, start=first) as column_panel, loop(panels) as row_panel:
+                right = [*self.batch, column_panel]
+                sums = tile.multiply(left, row_panel, (self.packed, right, origin), terms)
+                row = arith.AddIOp(self.start, arith.MulIOp(row_panel, rtcalls.index(tile.rows)).result).result
+                self._add(sums, rest, row, arith.MulIOp(column_panel, rtcalls.index(tile.columns)).result)
+
+    def _pack_left(self, left: ir.Value, panels: ir.Value, origin: ir.Value, terms: ir.Value) -> None:
+        """``[panel, term, row]``; rows that do not exist are zero."""
+        work, of_ = self.work, self.work.of_
+        with loop(panels) as panel:
+            start = arith.AddIOp(self.start, arith.MulIOp(panel, rtcalls.index(work.tile.rows)).result).result
+
+            def element(term: ir.Value, row: ir.Value) -> None:
+                points = work.points(list(self.batch), of_.inner, arith.AddIOp(origin, term).result)
+                points[of_.rows] = arith.AddIOp(start, row).result
+                value = work.guarded(of_.left, points, of_.rows, work.rows)
+                memref.StoreOp(value, left, [panel, term, row])
+
+            work.fill(element, terms, work.tile.rows, across=of_.left.is_along(of_.inner))
+
+    def _add(self, sums: list[ir.Value], rest: ir.Value, row: ir.Value, column: ir.Value) -> None:
+        """Add a tile to the output: by vectors where it is whole, through memory at the edges."""
+        work, tile, out = self.work, self.work.tile, self.work.of_.out
+        height = minimum(arith.SubIOp(work.rows, row).result, rtcalls.index(tile.rows))
+        width = minimum(arith.SubIOp(work.columns, column).result, rtcalls.index(tile.columns))
+        whole = arith.AndIOp(
+            arith.CmpIOp(arith.CmpIPredicate.eq, height, rtcalls.index(tile.rows)).result,
+            arith.CmpIOp(arith.CmpIPredicate.eq, width, rtcalls.index(tile.columns)).result,
+        ).result
+
+        def places(down: ir.Value, along: ir.Value) -> list[ir.Value]:
+            points = work.points(list(self.batch), work.of_.rows, arith.AddIOp(row, down).result)
+            points[work.of_.columns] = arith.AddIOp(column, along).result
+            return [points[each] for each in out.loops]
+
+        def by_elements() -> None:
+            tile.store(sums, rest)
+            with loop(height) as down, loop(width) as along:
+                value = memref.LoadOp(rest, [down, along]).result
+                place = places(down, along)
+                memref.StoreOp(tile.add(memref.LoadOp(out.value, place).result, value), out.value, place)
+
+        if not out.is_along(work.of_.columns):
+            by_elements()
+            return
+        with when(whole) as otherwise:
+            tile.add_rows(sums, out.value, places)
+            with otherwise:
+                by_elements()

@@ -1,0 +1,78 @@
+"""Loops and sizes as they are written in Python: what is made inside a ``with`` is the loop's body.
+
+>>> with loop(extent) as number:                                        # doctest: +SKIP
+...     memref.StoreOp(zero, buffer, [number])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from mlir import ir
+from mlir.dialects import arith, scf
+
+from aot.lower import rtcalls
+
+
+@contextmanager
+def loop(end: ir.Value, *, start: ir.Value | None = None, step: int = 1) -> Iterator[ir.Value]:
+    """A sequential loop; gives its index."""
+    made = scf.ForOp(start if start is not None else rtcalls.index(0), end, rtcalls.index(step))
+    with ir.InsertionPoint(made.body):
+        yield made.induction_variable
+        scf.YieldOp([])
+
+
+@contextmanager
+def parallel(extents: Sequence[ir.Value]) -> Iterator[list[ir.Value]]:
+    """A parallel loop over all combinations; gives its indices."""
+    zero, one = rtcalls.index(0), rtcalls.index(1)
+    made = nest([(zero, extent, one) for extent in extents])
+    block = made.regions[0].blocks[0]
+    with ir.InsertionPoint(block.operations[0]):
+        yield list(block.arguments)
+
+
+@contextmanager
+def when(condition: ir.Value) -> Iterator[ir.InsertionPoint]:
+    """A branch; gives the place of the other one."""
+    made = scf.IfOp(condition, has_else=True)
+    with ir.InsertionPoint(made.else_block):
+        end = scf.YieldOp([]).operation
+    with ir.InsertionPoint(made.then_block):
+        yield ir.InsertionPoint(end)
+        scf.YieldOp([])
+
+
+def nest(bounds: Sequence[tuple[ir.Value, ir.Value, ir.Value]]) -> ir.Operation:
+    """An empty parallel loop at the insertion point: lower bound, upper bound and step of each index."""
+    lower, upper, step = (list(values) for values in zip(*bounds, strict=True))
+    op = ir.Operation.create(
+        "scf.parallel",
+        operands=[*lower, *upper, *step],
+        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(lower)] * 3 + [0])},
+        regions=1,
+    )
+    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(lower))
+    with ir.InsertionPoint(block):
+        ir.Operation.create("scf.reduce", attributes={}, operands=[])
+    return op
+
+
+def product(values: Sequence[ir.Value]) -> ir.Value:
+    """Of at least one number."""
+    total = values[0]
+    for value in values[1:]:
+        total = arith.MulIOp(total, value).result
+    return total
+
+
+def minimum(one: ir.Value, other: ir.Value) -> ir.Value:
+    """Of signed numbers."""
+    return arith.MinSIOp(one, other).result
+
+
+def at_least(value: ir.Value, least: int) -> ir.Value:
+    """The value, or ``least`` if it is less."""
+    return arith.MaxSIOp(value, rtcalls.index(least)).result
