@@ -81,6 +81,8 @@ def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
     tell.stage(f"compiling {len(jobs)} sources for {', '.join(planned.archs)}")
     compiled, left_out = _used(compiling.run(jobs, planned.work, planned.jobs, tell))
     planned = dataclasses.replace(planned, left_out=(*planned.left_out, *left_out))
+    for name in left_out:
+        tell.note(f"source '{name}' is left out: it has no code for what was asked for")
     naming.check_entries((each.name, function.name) for each in compiled for function in each.functions)
     for each in compiled:
         for note in each.notes:

@@ -52,13 +52,14 @@ static int name_argument(const aot_call *call, uint32_t index) {
       !(PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
         PyErr_ExceptionMatches(PyExc_ValueError)))
     return -1;
-  PyObject *type, *cause, *trace, *kind = aot_type_name(call->args[index]);
+  PyObject *type, *cause, *trace;
+  PyErr_Fetch(&type, &cause, &trace);                          /* before anything else runs that might look at it */
+  PyErr_NormalizeException(&type, &cause, &trace);
+  PyObject *kind = aot_type_name(call->args[index]);
   if (!kind) {
     PyErr_Clear();
     kind = PyUnicode_FromString("array");
   }
-  PyErr_Fetch(&type, &cause, &trace);
-  PyErr_NormalizeException(&type, &cause, &trace);
   PyObject *text = cause ? PyObject_Str(cause) : NULL, *lines = text ? PyUnicode_Splitlines(text, 0) : NULL;
   PyObject *first = lines && PyList_Size(lines) ? PyList_GetItem(lines, 0) : text;   /* torch adds its C++ frames */
   if (first && kind)

@@ -264,6 +264,30 @@ def case_torch() -> None:
     assert isinstance(y, torch.Tensor)
     assert torch.equal(y, 2 * x)
     refused(ValueError, "negated only when read", demo.twice, torch._neg_view(x))
+    refused(TypeError, r"argument 1 'x'.*got torch.Tensor that cannot be taken", demo.twice, x.to_sparse())
+    refused(TypeError, r"argument 1 'x'.*got torch.Tensor that cannot be taken", demo.twice, x.to("meta"))
+    assert demo.twice(x, out=x) is x
+    assert type(demo.twice(x.numpy())) is np.ndarray
+    assert demo.small(x.to(torch.bfloat16)).dtype == torch.bfloat16
+    pair = torch.ones(4, 4), torch.zeros(4, 4)
+    assert demo.square(*pair) is pair[1]
+
+
+def case_jax() -> None:
+    try:
+        import jax  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        print("no jax here")
+        return
+    x = jax.numpy.asarray(F32_8)
+    y = demo.twice(x)
+    assert isinstance(y, jax.Array)
+    assert (np.asarray(y) == 2 * F32_8).all()
+    refused(ValueError, "read-only", demo.twice, x, out=x)
+    late = jax.jit(lambda a: jax.numpy.tanh(a @ a @ a))
+    for seed in range(3):
+        z = late(jax.random.normal(jax.random.key(seed), (700, 700)))
+        assert (np.asarray(demo.twice(z.reshape(-1))) == 2 * np.asarray(z).reshape(-1)).all(), "it was waited for"
 
 
 # ------------------------------------------------------------------ places
