@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aot import fileset, job, process, resources, rules
-from aot.errors import AotError, DiskError, ToolMissing
+from aot.errors import AotError, DiskError, ToolMissing, together
 from aot.job import CompileJob
 from aot.model import CompiledSource
 from aot.report import Reporter
@@ -96,13 +96,3 @@ def _error(failed: Sequence[CompileJob], said: str) -> Exception:
     if not problems:
         return AotError(f"ninja failed\n{said.strip()}", hint="remove the work folder (--work) and build again")
     return together(problems, f"{len(problems)} sources failed")
-
-
-def together(problems: Sequence[AotError], what: str) -> AotError:
-    """One error for several: of their class when they agree, with everything that each says."""
-    if len(problems) == 1:
-        return problems[0]
-    kinds = {type(problem) for problem in problems}
-    kind = kinds.pop() if len(kinds) == 1 else AotError
-    texts = dict.fromkeys(problem.text() for problem in problems)
-    return kind(f"{what}\n" + "\n".join(texts))

@@ -8,6 +8,7 @@ what to do next. Stages raise these and never print; ``cli`` shows them in one p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -121,3 +122,13 @@ class Interrupted(AotError):
     """Ctrl-C."""
 
     exit_code = 130
+
+
+def together(problems: Sequence[AotError], what: str) -> AotError:
+    """One error for several: of their class when they agree, with everything that each says."""
+    if len(problems) == 1:
+        return problems[0]
+    kinds = {type(problem) for problem in problems}
+    kind = kinds.pop() if len(kinds) == 1 else AotError
+    texts = dict.fromkeys(problem.text() for problem in problems)
+    return kind(f"{what}\n" + "\n".join(texts))

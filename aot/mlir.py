@@ -116,6 +116,16 @@ def parse(data: bytes, path: str, ctx: Context) -> Module:
         raise _error(ctx, error, SourceError, f"{path}: not valid MLIR") from None
 
 
+def parse_file(path: str, ctx: Context) -> Module:
+    """Parse and verify a file that is no source itself; its operations keep it as their place."""
+    mark(ctx, f"parsing {path}")
+    ir = bindings()
+    try:
+        return ir.Module.parseFile(path, context=ctx)
+    except ir.MLIRError as error:
+        raise _error(ctx, error, SourceError, f"{path}: not valid MLIR") from None
+
+
 def warnings(ctx: Context) -> tuple[Diagnostic, ...]:
     """Warnings and remarks that MLIR has given in this context so far."""
     return tuple(ctx.aot_warnings)

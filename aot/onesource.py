@@ -18,7 +18,7 @@ from pathlib import Path
 from aot import arch, binary, cpuonly, fatbin, fileset, host, lexer, lower, mlir, naming, selection, sources, toolchain
 from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage
-from aot.errors import LoweringError, SourceError
+from aot.errors import AotError, ArchUnfit, LoweringError, SourceError, together
 from aot.job import CompileJob
 from aot.lexer import FunctionText
 from aot.lower import LoweredSource, Options, Request, device
@@ -88,7 +88,12 @@ def _portable(job: CompileJob, texts: Sequence[str]) -> tuple[str, ...]:
 def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
     names = {function: naming.argument_names(text.names) for function, text in texts.items()}
     return Request(
-        job.name, names, Options(wide_accumulation=job.accumulate == "f32"), job.passes, job.triples if job.cpu else ()
+        source=job.name,
+        names=names,
+        options=Options(wide_accumulation=job.accumulate == "f32"),
+        passes=job.passes,
+        script=job.transform,
+        cpus=job.triples if job.cpu else (),
     )
 
 
@@ -137,13 +142,26 @@ def _device(
         return _ready(job, lowered, selected)
     if lowered.device is None:
         return None, ()
-    built = [
-        _image(lowered.device, pick.image, pick.requested, number, tools, dump)
-        for number, pick in enumerate(selected.picks)
-    ]
+    built = _images(job, lowered.device, selected, tools, dump)
     blob = binary.merge(job.name, built, job.compress)
     dump.keep("images.fatbin", blob.data)
     return blob, tuple(note for each in built for note in each.notes)
+
+
+def _images(
+    job: CompileJob, isolated: mlir.Module, selected: Selection, tools: Toolchain, dump: Dump
+) -> list[BuiltImage]:
+    """One image per target; all targets that the code does not fit are reported together."""
+    built: list[BuiltImage] = []
+    unfit: list[AotError] = []
+    for number, pick in enumerate(selected.picks):
+        try:
+            built.append(_image(isolated, pick.image, pick.requested, number, tools, dump))
+        except ArchUnfit as error:
+            unfit.append(error)
+    if unfit:
+        raise together(unfit, f"{job.path}: {len(unfit)} of the requested architectures do not fit")
+    return built
 
 
 def _image(

@@ -126,7 +126,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         toolchain=tools,
         toolkit=toolkit,
         cuda=cuda,
-        triples=_triples(settings, host=requested.host),
+        triples=_triples(settings, host=requested.host, sdist=request.sdist),
         compress=fatbin.compression(request.compress or settings.build.compress or "none", tools),
         jobs=request.jobs or _jobs(env),
         sdist=request.sdist,
@@ -212,10 +212,13 @@ def _toolkit(request: BuildRequest, settings: Config) -> tuple[str | None, int |
     return (str(Path(settings.path).absolute().parent / said) if said else None), settings.build.cuda
 
 
-def _triples(settings: Config, *, host: bool) -> tuple[str, ...]:
-    """Machines to make host code for: those of ``aot.toml``, else this one; ``host`` asks for this one too."""
+def _triples(settings: Config, *, host: bool, sdist: bool) -> tuple[str, ...]:
+    """Machines to make host code for: those of ``aot.toml``, else this one, and all for a source distribution.
+
+    ``host`` asks for this one too.
+    """
     here = MACHINES.get(platform.machine().lower())
-    names = settings.build.hosts or ()
+    names = settings.build.hosts or (config.HOSTS if sdist else ())
     if here is None and not names:
         raise UsageError(
             f"host code for this machine ({platform.machine()}) cannot be made",

@@ -73,6 +73,7 @@ def _files(path: Path) -> list[Path]:
                 f"no sources in '{path}': no *.mlir or *.mlirbc file there{_elsewhere(path)}",
                 hint="name the folder that holds them, or start with `aot new NAME`",
             )
+        _check_scripts(inside)
         return found
     if not path.exists():
         raise UsageError(f"'{path}' does not exist", hint="SRC is a *.mlir or *.mlirbc file, or a folder of them")
@@ -81,6 +82,19 @@ def _files(path: Path) -> list[Path]:
     if path.suffix not in (TEXT, BYTECODE):
         raise UsageError(f"'{path}' is no source: {LATER.get(path.suffix, 'sources end in .mlir or .mlirbc')}")
     return [path]
+
+
+def _check_scripts(files: Sequence[Path]) -> None:
+    """A transform script belongs to a source of its name; one that is used by nothing is a mistake."""
+    stems = {_stem(file) for file in files if _is_source(file)}
+    for file in files:
+        if file.name.endswith(TRANSFORM) and not file.name.startswith("."):
+            stem = file.name.removesuffix(TRANSFORM)
+            if stem not in stems:
+                raise SourceError(
+                    f"{file}: a transform script of no source: there is no '{stem}.mlir' beside it",
+                    hint="a script runs on the source of its own name",
+                )
 
 
 def _stem(file: Path) -> str:

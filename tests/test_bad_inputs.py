@@ -60,6 +60,10 @@ FAULTS = (
     Fault("undefined_value", 1, r"undefined\.mlir:2:\d+: error: .*undeclared SSA value"),
     Fault("broken_bytecode", 1, r"broken\.mlirbc: not valid MLIR"),
     Fault("two_broken_sources", 1, r"(?s)2 sources failed.*first\.mlir:1.*second\.mlir:2"),
+    Fault("broken_script", 1, r"double\.transform\.mlir:2:\d+: error: "),
+    Fault("script_without_sequence", 1, r"double\.transform\.mlir: holds no transform\.named_sequence"),
+    Fault("script_of_no_source", 1, r"duoble\.transform\.mlir: .*there is no 'duoble\.mlir' beside it"),
+    Fault("script_fails", 1, r"(?s)double\.mlir: running the source's transform script failed.*incompatible payload operation name"),
     # What aot refuses
     Fault("no_kernels", 1, r"empty_module\.mlir: .*no "),
     Fault("only_private_functions", 1, r"hidden\.mlir: .*no "),
@@ -87,6 +91,12 @@ FAULTS = (
     fine("ptx_asked_for_and_refused", 2, r"--no-ptx and compute_80 contradict", "--archs sm_80,compute_80 --no-ptx"),
     Fault("only_launches_on_a_cpu", 1, r"nothing is left to build: only tensor-level functions", "--archs host"),
     Fault("cp_async_on_turing", 1, r"copy\.mlir:5(:\d+)?: error: (?s:.*)sm_80", "--archs sm_75"),
+    Fault(
+        "cp_async_on_turing",
+        1,
+        r"(?s)2 of the requested architectures do not fit.*sm_75.*copy\.mlir:5(:\d+)?: error: .*compute_75",
+        "--archs sm_75,compute_75,sm_80",
+    ),
     Fault("wgmma_on_plain_hopper", 1, r"fence\.mlir:4(:\d+)?: error: (?s:.*)sm_90a", "--archs sm_90"),
     Fault("ptxas_fails", 1, r"(?s)assembly\.mlir.*ptxas.*no\.such\.instruction"),
     Fault("too_much_static_shared_memory", 1, r"(?s)shared\.mlir.*k.*(shared|0x40000)"),

@@ -96,16 +96,19 @@ def test_a_second_build_compiles_nothing_and_a_change_only_what_it_must(built: B
     assert sorted(build_in(folder, name="small-demo", version="1.5").heard.compiled) == ["launch.mlir"]
 
 
+LOOP = (
+    "func.func @fill(%x: memref<8xf32>) {\n"
+    "  %one = arith.constant 1.0 : f32\n"
+    "  affine.for %i = 0 to 8 {\n    affine.store %one, %x[%i] : memref<8xf32>\n  }\n"
+    "  return\n}\n"
+)
+
+
 def test_passes_of_a_source_run_first(tmp_path: Path) -> None:
     """A pipeline of the user's that ends in gpu.launch makes the function launch level."""
     kernels = tmp_path / "kernels"
     kernels.mkdir()
-    (kernels / "fill.mlir").write_text(
-        "func.func @fill(%x: memref<8xf32>) {\n"
-        "  %one = arith.constant 1.0 : f32\n"
-        "  affine.for %i = 0 to 8 {\n    affine.store %one, %x[%i] : memref<8xf32>\n  }\n"
-        "  return\n}\n"
-    )
+    (kernels / "fill.mlir").write_text(LOOP)
     own = "func.func(convert-affine-for-to-gpu{gpu-block-dims=0 gpu-thread-dims=1})"
     (kernels / "aot.toml").write_text(f'edition = 1\n[source.fill]\npasses = ["{own}"]\n')
     result = build_in(tmp_path, name="own-passes", archs="sm_80", ptx=False).result
@@ -113,6 +116,30 @@ def test_passes_of_a_source_run_first(tmp_path: Path) -> None:
         module = json.loads(wheel.read("own_passes/aot.json"))["modules"][0]
     assert module["functions"][0]["level"] == "launch"
     assert len(module["kernels"]) == 1
+
+
+SCRIPT = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %function = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.apply_registered_pass "convert-affine-for-to-gpu"
+        with options = {"gpu-block-dims" = 0, "gpu-thread-dims" = 1} to %function
+        : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+
+
+def test_a_script_beside_a_source_takes_over(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "fill.mlir").write_text(LOOP)
+    (kernels / "fill.transform.mlir").write_text(SCRIPT)
+    built = build_in(tmp_path, name="own-script", archs="sm_80", ptx=False)
+    with zipfile.ZipFile(built.result.wheel) as wheel:
+        module = json.loads(wheel.read("own_script/aot.json"))["modules"][0]
+    assert module["functions"][0]["level"] == "launch"
 
 
 def test_sources_left_out_are_told(tmp_path: Path) -> None:

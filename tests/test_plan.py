@@ -97,6 +97,8 @@ def test_jobs_come_from_the_option_the_environment_or_the_machine() -> None:
 def test_machines_for_host_code() -> None:
     assert made('[build]\nhosts = ["aarch64", "x86-64"]\n').triples == ("aarch64-linux-gnu", "x86_64-linux-gnu")
     assert len(made("[build]\n").triples) == 1
+    assert made("[build]\n", sdist=True).triples == ("aarch64-linux-gnu", "x86_64-linux-gnu")
+    assert made('[build]\nhosts = ["aarch64"]\n', sdist=True).triples == ("aarch64-linux-gnu",)
 
 
 def test_a_toolkit_in_the_settings_lies_beside_them() -> None:

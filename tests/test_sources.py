@@ -52,6 +52,13 @@ FAULTS: list[tuple[str, dict[str, bytes], list[str], int, str]] = [
     ("empty folder", {}, ["."], 1, r"no sources in '.*': no \*\.mlir or \*\.mlirbc"),
     ("sources one level deeper", {"x/a.mlir": FUNCTION}, ["."], 1, r"in its sub-folders: x"),
     ("only a transform script", {"a.transform.mlir": b"module {}"}, ["."], 1, r"no sources in"),
+    (
+        "script of no source",
+        {"a.mlir": FUNCTION, "b.transform.mlir": b""},
+        ["."],
+        1,
+        r"there is no 'b\.mlir' beside it",
+    ),
     ("transform script named", {"a.transform.mlir": b"module {}"}, ["a.transform.mlir"], 2, r"is a transform script"),
     ("python named", {"a.py": b""}, ["a.py"], 2, r"'.*a\.py' is no source: Python generators are not supported yet"),
     ("text file named", {"a.txt": b""}, ["a.txt"], 2, r"sources end in \.mlir or \.mlirbc"),

@@ -18,7 +18,10 @@ from aot.lower import (
     cpu,
     device,
     entries,
+    expandshape,
+    frontend,
     hostcode,
+    inflight,
     kernels,
     launch,
     level,
@@ -46,6 +49,8 @@ class Request:
     options: Options = field(default_factory=Options)
     passes: tuple[str, ...] = ()
     """The source's own passes, run first."""
+    script: str | None = None
+    """Path of a transform script that lies beside the source, run next."""
     cpus: tuple[str, ...] = ()
     """Triples of the machines whose CPUs run tensor-level functions, too."""
 
@@ -77,10 +82,7 @@ class LoweredSource:
 def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSource:
     """Lower one source; ``module`` is used up."""
     dump("source", module)
-    if request.passes:
-        mlir.run_passes(module, request.passes, "running the source's own passes")
-        dump("own-passes", module)
-    module = prepare.run(module)
+    module = _prepared(module, request, dump)
     own_chips = level.targets(module)
     parts = level.split(module)
     modules: list[mlir.Module] = []
@@ -105,12 +107,24 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     for each in modules:
         undefined.check(each)
     joined = outline.join(modules, request.source)
+    expandshape.rewrite(joined.host)
     dump("joined", joined.host)
+    notes += inflight.notes(joined.host)
     found = kernels.describe(joined, written)
     named = entries.named(functions, request.source)
     host_ir = hostcode.lower(joined.host, named, found, request.source, dump) if named else ""
     isolated = device.isolate(joined.host) if joined.device is not None and found else None
     return LoweredSource(named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes, code)
+
+
+def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.Module:
+    """The module after what the user wants to run first."""
+    if request.passes:
+        mlir.run_passes(module, request.passes, "running the source's own passes")
+        dump("own-passes", module)
+    if request.script:
+        frontend.add_script(module, request.script)
+    return prepare.run(module)
 
 
 def _cpu(module: mlir.Module, request: Request, messages: tuple[str, ...], dump: mlir.Dumper) -> tuple[CpuCode, ...]:

@@ -15,7 +15,7 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from aot import mlir
-from aot.errors import LoweringError
+from aot.errors import LoweringError, SourceError
 from aot.lower import elementwise, gathers, masks, packs, views
 
 
@@ -159,6 +159,23 @@ def run_scripts(module: ir.Module) -> None:
             op.erase()
     if "transform.with_named_sequence" in module.operation.attributes:
         del module.operation.attributes["transform.with_named_sequence"]
+
+
+def add_script(module: ir.Module, path: str) -> None:
+    """Put the transform script of a file beside the source into the source, where ``run_scripts`` finds it."""
+    script = mlir.parse_file(path, module.context)
+    if "transform.named_sequence" not in mlir.op_names(script):
+        raise SourceError(f"{path}: holds no transform.named_sequence", hint=_ENTRY)
+    taken = {mlir.symbol_name(op) for op in module.body.operations} - {""}
+    for op in [each.operation for each in script.body.operations]:
+        if mlir.symbol_name(op) in taken:
+            message = f"'@{mlir.symbol_name(op)}' is also in the source itself"
+            raise SourceError(f"{path}: cannot be used", diagnostics=(mlir.diagnostic_at(op, message),))
+        module.body.append(op)
+    module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get(module.context)
+
+
+_ENTRY = "it is run from its sequence @__transform_main, which gets the source's module"
 
 
 def apply(module: ir.Module, script: str, what: str) -> None:

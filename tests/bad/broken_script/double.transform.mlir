@@ -1,0 +1,3 @@
+module {
+  transform.named_sequense @__transform_main() {}
+}
