@@ -67,6 +67,12 @@ def declare(module: ir.Module | mlir.Operation, name: str) -> None:
         )
         with ir.InsertionPoint.at_block_begin(body), ir.Location.unknown():
             function = func.FuncOp(name, signature, visibility="private")
+        if "i1" in prototype.inputs:
+            # C takes the whole byte of a _Bool; without the attribute LLVM leaves anything above its lowest bit.
+            extended = ir.DictAttr.get({"llvm.zeroext": ir.UnitAttr.get()})
+            plain = ir.DictAttr.get({})
+            attributes = [extended if each == "i1" else plain for each in prototype.inputs]
+            function.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         if prototype.c_interface():
             function.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
