@@ -182,7 +182,8 @@ def test_graphs_on_each(demo: ModuleType, two: Any) -> None:
         with two.cuda.device(device):
             x = rows(two, device)
             graph = two.cuda.CUDAGraph()
-            with two.cuda.graph(graph):
+            # torch's own capture stream is one for all devices: the one that was current when it was made.
+            with two.cuda.graph(graph, stream=two.cuda.Stream(device=device)):
                 captured[device] = (graph, x, demo.softmax.softmax(x))
     for step in range(5):
         for device, (graph, x, out) in captured.items():
