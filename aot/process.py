@@ -134,7 +134,7 @@ def check(
     if done.returncode == 0:
         return done
     raise error(
-        f"{Path(done.command[0]).name} failed ({_exit_text(done.returncode)})\n"
+        f"{Path(done.command[0]).name} failed ({exit_text(done.returncode)})\n"
         f"command: {shlex.join(done.command)}\n{done.words()}".rstrip(),
         hint="build with `--dump DIR` to keep the files of each stage",
     )
@@ -173,7 +173,7 @@ def crash(done: Completed, subject: str, stage: str) -> CompilerCrash:
     reason = words[-1].strip() if words else "\n".join(said.strip().splitlines()[-3:])
     killed = " (killed from outside: out of memory?)" if abs(done.returncode) in (9, 137) else ""
     return CompilerCrash(
-        f"{subject}: the compiler died with {_exit_text(done.returncode)}{killed} in: {stage}\n{reason}".rstrip(),
+        f"{subject}: the compiler died with {exit_text(done.returncode)}{killed} in: {stage}\n{reason}".rstrip(),
         hint="MLIR or LLVM cannot handle this code; `--dump DIR` keeps the IR of each finished stage",
     )
 
@@ -193,7 +193,8 @@ def stage_marker() -> Callable[[str], None]:
     return record
 
 
-def _exit_text(returncode: int) -> str:
+def exit_text(returncode: int) -> str:
+    """How a process ended, in words."""
     if returncode >= 0:
         return f"exit code {returncode}"
     try:

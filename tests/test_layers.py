@@ -29,12 +29,15 @@ STAGES = {
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
 ORDER = ("aot.pipeline", "aot.onesource", "aot.plan", "aot.worker")
 """What may import stages: the pipeline, its half inside a worker, and the plan, which reads the sources."""
-FRONT = ("aot.cli", "aot.__main__", "aot.report", "aot.doctor", "aot.inspection", "aot.scaffold", "aot.pipeline")
+FRONT = (
+    *("aot.cli", "aot.__main__", "aot.report", "aot.doctor", "aot.inspection", "aot.scaffold", "aot.pipeline"),
+    *("aot.verify", "aot.verifying", "aot.demo", "aot.bench"),
+)
 """What stages and doors never import."""
 DOORS = {
     "mlir": ("aot.mlir", "aot.lower"),
     "subprocess": ("aot.process",),
-    "ctypes": ("aot.driver",),
+    "ctypes": ("aot.driver", "aot.verifying.cudamemory"),
 }
 """Module of the outside world -> who may import it."""
 WRITERS = frozenset(

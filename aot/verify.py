@@ -1,0 +1,199 @@
+"""``aot verify``: does a built package compute what it should?
+
+In: a package and what to compare with. Out: Verified: a row per call, as a table or JSON.
+
+>>> verify(VerifyRequest("dist/demo.whl", against="references.py")).ok           # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import driver, process
+from aot.errors import AotError, UsageError
+from aot.verifying import job, options
+from aot.verifying.installed import Installed, installed
+from aot.verifying.job import FunctionReport, Row, VerifyJob
+from aot.verifying.signature import Signature, signatures
+
+HOST = "host"
+COLUMNS = ("function", "shapes", "on", "max abs", "max rel", "ulps", "where", "ok")
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What to verify."""
+
+    package: str
+    """A wheel, a folder, or the name of an installed package."""
+    functions: tuple[str, ...] = ()
+    """Names; empty: all."""
+    dims: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    seed: int = 0
+    against: str | None = None
+    """``host``, a file; None: host where there is a GPU."""
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found."""
+
+    package: str
+    version: str
+    gpu: str
+    """Name of the GPU; empty when there is none."""
+    reports: tuple[FunctionReport, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(row for report in self.reports for row in report.rows)
+
+    @property
+    def ok(self) -> bool:
+        return all(row.ok for row in self.rows)
+
+    def as_json(self) -> dict[str, object]:
+        return {**dataclasses.asdict(self), "ok": self.ok}
+
+
+def verify(request: VerifyRequest) -> Verified:
+    """Installs the package in a scratch folder if it must, calls it in a process of its own, and compares."""
+    options.extents(request.dims)
+    options.ranges(request.ranges)
+    gpu = next((device.name for device in driver.ask().devices), "")
+    if not gpu and request.against in (None, HOST):
+        raise UsageError(
+            "there is no GPU here, so there is nothing to compare the CPU code with",
+            hint="give a reference: --against FILE.py with functions named as the package's, or FILE.npz",
+        )
+    with tempfile.TemporaryDirectory(prefix="aot-verify-") as scratch:
+        found = installed(request.package, Path(scratch, "package"))
+        chosen = chosen_functions(found, request.functions)
+        todo = VerifyJob(
+            folder=str(Path(scratch, "answers")),
+            path=found.path,
+            package=found.package,
+            against=_against(request.against),
+            functions=tuple(each.full_name for each in chosen),
+            dims=request.dims,
+            ranges=request.ranges,
+            seed=request.seed,
+            rtol=request.rtol,
+            atol=request.atol,
+        )
+        _check_names(todo, chosen)
+        verified = Verified(found.package, found.manifest["version"], gpu, tuple(_reports(todo, chosen)))
+    if not any(row.compared or not row.ok for row in verified.rows):
+        reasons = "\n".join(f"  {row.function}: {row.note}" for row in verified.rows)
+        raise UsageError(f"nothing could be compared:\n{reasons}")
+    return verified
+
+
+def _against(asked: str | None) -> str:
+    return HOST if asked in (None, HOST) else str(Path(str(asked)).absolute())
+
+
+def chosen_functions(found: Installed, names: Sequence[str]) -> tuple[Signature, ...]:
+    """The functions of these names (``softmax`` or ``softmax.softmax``); all when there are none."""
+    known = signatures(found.manifest)
+    if not names:
+        return known
+    chosen = []
+    for name in names:
+        fits = [each for each in known if name in (each.name, each.full_name)]
+        if not fits:
+            near = difflib.get_close_matches(name, [each.full_name for each in known], 3, 0.3)
+            raise UsageError(
+                f"no function '{name}' in {found.package}",
+                hint=f"did you mean {' or '.join(near)}?" if near else "`aot inspect` lists them",
+            )
+        chosen += fits
+    return tuple(chosen)
+
+
+def _check_names(todo: VerifyJob, chosen: Sequence[Signature]) -> None:
+    """--dims and --range name something that exists."""
+    arguments = {parameter.name for each in chosen for parameter in each.parameters}
+    arguments |= {f"{each.full_name}.{parameter.name}" for each in chosen for parameter in each.parameters}
+    unknown = [name for name in options.ranges(todo.ranges) if name not in arguments]
+    if unknown:
+        raise UsageError(f"--range: no function has an argument '{unknown[0]}'")
+    dims = {each.dim_name(dim) for each in chosen for dim in each.dims()}
+    wrong = [name for name in options.extents(todo.dims) if "." in name and name not in dims]
+    if wrong:
+        raise UsageError(
+            f"--dims: no function has a dynamic dimension '{wrong[0]}'",
+            hint=f"dynamic dimensions are {', '.join(sorted(dims)) or 'none'}",
+        )
+
+
+def _reports(todo: VerifyJob, chosen: Sequence[Signature]) -> list[FunctionReport]:
+    """Runs the child until every function has a report: one that kills it is reported, and left out the next time."""
+    folder = Path(todo.folder)
+    reports: list[FunctionReport] = []
+    while len(reports) < len(chosen):
+        done = run_child("aot.verifying.child", folder, dataclasses.replace(todo, first=len(reports)))
+        while len(reports) < len(chosen) and (report := job.read_report(folder, len(reports))) is not None:
+            reports.append(report)
+        if len(reports) < len(chosen):
+            signature = chosen[len(reports)]
+            if not job.was_started(folder, len(reports)):
+                raise AotError(f"the process that calls '{todo.package}' failed\n{done.words()}".rstrip())
+            reports.append(_died(signature, done))
+    return reports
+
+
+def run_child(module: str, folder: Path, todo: object) -> process.Completed:
+    """One of our processes with a job in ``folder``; raises what it says is impossible."""
+    job.write(folder, job.JOB, todo)
+    done = process.run([sys.executable, "-m", module, folder])
+    job.raise_failure(folder)
+    return done
+
+
+def _died(signature: Signature, done: process.Completed) -> FunctionReport:
+    last = done.words().splitlines()[-1:] or ["it said nothing"]
+    note = f"the process ended with {process.exit_text(done.returncode)} in this function: {last[0]}"
+    return FunctionReport(
+        signature.full_name, signature.text({}), (Row(signature.full_name, "-", "-", "-", False, note=note),)
+    )
+
+
+def table(found: Verified) -> list[list[str]]:
+    """Rows of the table for COLUMNS."""
+    return [_cells(row) for row in found.rows]
+
+
+def _cells(row: Row) -> list[str]:
+    if not row.compared:
+        return [row.function, row.shapes, row.place, "-", "-", "-", "-", "-" if row.ok else "NO"]
+    numbers = [f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.max_ulps:.3g}"]
+    where = f"{row.value}[{row.where}]" if row.where else "-"
+    return [row.function, row.shapes, row.place, *numbers, where, "yes" if row.ok else "NO"]
+
+
+def remarks(found: Verified) -> list[str]:
+    """What the table has no room for: why rows are wrong, or were not compared."""
+    return [f"{row.function} {row.shapes}: {row.note}" for row in found.rows if row.note]
+
+
+def verdict(found: Verified) -> str:
+    """One line."""
+    rows = [row for row in found.rows if row.compared]
+    wrong = [row for row in found.rows if not row.ok]
+    functions = len({row.function for row in rows})
+    where = f"on {found.gpu} and the CPU" if found.gpu else "on the CPU (no GPU here)"
+    text = f"{found.package} {found.version}: {functions} functions, {len(rows)} comparisons {where}"
+    if wrong:
+        return f"{text}: {len(wrong)} wrong: {', '.join(sorted({row.function for row in wrong}))}"
+    return f"{text}: all agree"

@@ -1,0 +1,81 @@
+"""The process that calls a package: it may die of what it calls, and the parent finds out where.
+
+In: the path of ``job.json``. Out: a report per function beside it.
+
+    python -m aot.verifying.child FOLDER
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from aot import codec, driver, fileset
+from aot.errors import AotError, ToolMissing, UsageError
+from aot.verifying import job
+from aot.verifying.job import VerifyJob
+
+
+def main(folder: Path) -> None:
+    """Does the job in ``folder``."""
+    try:
+        _verify(codec.decode(fileset.read_file(folder / job.JOB), VerifyJob), folder)
+    except AotError as error:
+        job.write_failure(folder, error)
+
+
+def _verify(todo: VerifyJob, folder: Path) -> None:
+    need_numpy()
+    from aot.verifying import checks, reference
+    from aot.verifying.signature import signatures
+
+    package = imported(todo.path, todo.package)
+    against = None if todo.against == "host" else reference.load(todo.against)
+    setup = checks.Setup(todo, package, places(), against)
+    known = {each.full_name: each for each in signatures(manifest(package))}
+    for number, name in enumerate(todo.functions):
+        if number >= todo.first:
+            job.started(folder, number)
+            job.write(folder, f"{number}.json", checks.check(setup, known[name]))
+
+
+def need_numpy() -> None:
+    """ToolMissing when numpy is not here."""
+    try:
+        importlib.import_module("numpy")
+    except ImportError as error:
+        raise ToolMissing(
+            f"numpy cannot be imported: {error}", hint="install it with: python -m pip install numpy"
+        ) from error
+
+
+def imported(path: str, name: str) -> ModuleType:
+    """The package, from a folder or from the environment."""
+    if path:
+        sys.path.insert(0, path)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(f"the package '{name}' cannot be imported: {error}") from error
+
+
+def manifest(package: ModuleType) -> Any:
+    """The package's own document."""
+    return json.loads(fileset.read_file(Path(package.__path__[0]) / "aot.json"))
+
+
+def places() -> tuple[Any, ...]:
+    """Where functions can be called on this machine, the CPU first."""
+    from aot.verifying.cudamemory import Gpu
+    from aot.verifying.place import Cpu, Device
+
+    return (Cpu(), Device(Gpu(0))) if driver.ask().devices else (Cpu(),)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

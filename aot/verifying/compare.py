@@ -1,0 +1,149 @@
+"""Compares an array with what it should be.
+
+In: got and expected, the length of the longest sum behind an element. Out: Difference: the largest errors, where the
+worst one is, and whether all are within tolerance.
+
+An element may be off by ``rtol`` of itself and by ``atol`` of the array's root mean square; both grow with the square
+root of the sum's length, as rounding errors of a sum do. Integers and booleans must be equal; NaN equals NaN.
+
+>>> compare(np.float32([1, 2]), np.float32([1, 2.5]), 1).where                   # doctest: +SKIP
+'1'
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+ROUNDINGS = {2: 4.0, 4: 16.0, 8: 64.0}
+"""How many units in the last place an element may be off, by bytes of the type."""
+SMALL_FLOATS = {"bfloat16": (8, -126), "float16": (11, -14), "float32": (24, -126), "float64": (53, -1022)}
+"""Bits of the significand, least exponent."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a user may set; None: by type and length."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+
+DEFAULT = Tolerance()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two arrays are apart."""
+
+    ok: bool
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    max_ulps: float = 0.0
+    where: str = ""
+    """Index of the worst element; empty when all agree exactly."""
+    got: str = ""
+    expected: str = ""
+    wrong: int = 0
+    """Elements out of tolerance."""
+    total: int = 0
+    problem: str = ""
+    """Shape or type that differs."""
+
+
+def compare(got: Array, expected: Array, length: int, tolerance: Tolerance = DEFAULT) -> Difference:
+    """The difference; ``length`` is that of the longest sum behind one element."""
+    if got.shape != expected.shape:
+        return Difference(False, problem=f"has shape {got.shape}, expected {expected.shape}")
+    if got.dtype != expected.dtype:
+        if expected.dtype.kind not in "fiubc" or (got.dtype.kind in "biu" and expected.dtype.kind in "fc"):
+            return Difference(False, problem=f"has elements of {got.dtype}, expected {expected.dtype}")
+        expected = expected.astype(got.dtype)
+    if not got.size:
+        return Difference(True)
+    if got.dtype.kind in "biu":
+        return _exact(got, expected)
+    return _close(got, expected, length, tolerance)
+
+
+def _exact(got: Array, expected: Array) -> Difference:
+    wrong = got != expected
+    away = np.abs(got.astype("f8") - expected.astype("f8"))
+    return _found(_Errors(got, expected, away, wrong), away / np.maximum(np.abs(expected.astype("f8")), 1), away)
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Elementwise: the two arrays, their distance, and what is out of tolerance."""
+
+    got: Array
+    expected: Array
+    away: Array
+    wrong: Array
+
+
+def _close(got: Array, expected: Array, length: int, tolerance: Tolerance) -> Difference:
+    wide = "c16" if got.dtype.kind == "c" else "f8"
+    one, other = got.astype(wide), expected.astype(wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (one == other) | (np.isnan(one) & np.isnan(other))
+        away = np.where(same, 0.0, np.abs(one - other))
+    away = np.where(np.isnan(away), np.inf, away)
+    magnitude = np.where(np.isfinite(np.abs(other)), np.abs(other), 0.0)
+    step = _eps(got.dtype) * ROUNDINGS.get(_real_bytes(got.dtype), 2.0) * math.sqrt(max(1, length))
+    rtol = step if tolerance.rtol is None else tolerance.rtol
+    atol = step * _scale(magnitude) if tolerance.atol is None else tolerance.atol
+    wrong = away > rtol * magnitude + atol
+    relative = away / np.maximum(magnitude, np.finfo("f8").tiny)
+    return _found(_Errors(got, expected, away, wrong), relative, away / _spacing(magnitude, got.dtype))
+
+
+def _found(errors: _Errors, relative: Array, ulps: Array) -> Difference:
+    worst = np.unravel_index(int(np.argmax(errors.away)), errors.away.shape)
+    exact = not errors.away.any()
+    # An error of an element that should be 0 has no relative size.
+    compared = errors.expected.astype(bool) if errors.expected.dtype.kind != "V" else np.ones(errors.away.shape, bool)
+    return Difference(
+        ok=not errors.wrong.any(),
+        max_abs=float(errors.away.max()),
+        max_rel=float(np.max(relative, where=compared, initial=0.0)),
+        max_ulps=float(ulps.max()),
+        where="" if exact else ", ".join(str(int(index)) for index in worst),
+        got="" if exact else str(errors.got[worst]),
+        expected="" if exact else str(errors.expected[worst]),
+        wrong=int(errors.wrong.sum()),
+        total=int(errors.got.size),
+    )
+
+
+def _scale(magnitude: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(magnitude))))
+
+
+def _real_bytes(kind: np.dtype[Any]) -> int:
+    return kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
+
+
+def _significand(kind: np.dtype[Any]) -> tuple[int, int]:
+    name = {"complex64": "float32", "complex128": "float64"}.get(kind.name, kind.name)
+    if name in SMALL_FLOATS:
+        return SMALL_FLOATS[name]
+    import ml_dtypes
+
+    info: Any = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+    return int(info.nmant) + 1, int(info.minexp)
+
+
+def _eps(kind: np.dtype[Any]) -> float:
+    return math.ldexp(1.0, 1 - _significand(kind)[0])
+
+
+def _spacing(magnitude: Array, kind: np.dtype[Any]) -> Array:
+    """Distance to the next number of the type, at each magnitude."""
+    bits, least = _significand(kind)
+    exponent = np.maximum(np.frexp(magnitude)[1] - 1, least)
+    return np.asarray(np.ldexp(1.0, exponent - (bits - 1)))

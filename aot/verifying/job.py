@@ -1,0 +1,118 @@
+"""What the process that calls a package is told, and what it answers, as JSON in a folder.
+
+In the folder: ``job.json``; for each function ``<number>.started`` and ``<number>.json``; ``error.json`` when the whole
+job is not possible.
+
+>>> read_report(folder, 0).rows[0].ok                                            # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import codec, errors, fileset
+from aot.errors import AotError
+
+JOB, FAILURE = "job.json", "error.json"
+
+
+@dataclass(frozen=True)
+class VerifyJob:
+    """One verification of one package."""
+
+    folder: str
+    """Where answers go."""
+    path: str
+    """Folder to import from; empty: as the environment has it."""
+    package: str
+    """Import name."""
+    against: str
+    """``host``, or a file's absolute path."""
+    functions: tuple[str, ...]
+    """Full names of the functions to check, in order."""
+    first: int = 0
+    """Number of the first one to check: those before have been."""
+    dims: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    seed: int = 0
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One call that was compared, or why it was not."""
+
+    function: str
+    shapes: str
+    """``x[7,11] y[11]``."""
+    place: str
+    """``cpu`` or ``gpu``."""
+    against: str
+    """``cpu``, or the file's name."""
+    ok: bool
+    value: str = ""
+    """Which result or argument has the largest error."""
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    max_ulps: float = 0.0
+    where: str = ""
+    note: str = ""
+    """What is wrong, or why nothing was compared."""
+    compared: bool = True
+    refused: bool = False
+    """The function itself refuses the shape."""
+
+
+@dataclass(frozen=True)
+class FunctionReport:
+    """All about one function."""
+
+    function: str
+    signature: str
+    """With letters for dynamic dimensions."""
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why the job is not possible."""
+
+    kind: str
+    """Class of the error."""
+    message: str
+    hint: str = ""
+
+
+def write(folder: Path, name: str, value: object) -> None:
+    """One more file of answers."""
+    fileset.write_file(folder / name, codec.encode(value))
+
+
+def started(folder: Path, number: int) -> None:
+    """Tells that a function is being called: if the process dies now, it was this one."""
+    fileset.write_file(folder / f"{number}.started", b"")
+
+
+def was_started(folder: Path, number: int) -> bool:
+    return (folder / f"{number}.started").is_file()
+
+
+def read_report(folder: Path, number: int) -> FunctionReport | None:
+    """What was found out about a function; None when the process did not come so far."""
+    path = folder / f"{number}.json"
+    return codec.decode(fileset.read_file(path), FunctionReport) if path.is_file() else None
+
+
+def write_failure(folder: Path, error: AotError) -> None:
+    write(folder, FAILURE, Failed(type(error).__name__, error.message, error.hint))
+
+
+def raise_failure(folder: Path) -> None:
+    """Raises the error that ended the process, if one did."""
+    path = folder / FAILURE
+    if path.is_file():
+        failed = codec.decode(fileset.read_file(path), Failed)
+        raise getattr(errors, failed.kind, AotError)(failed.message, hint=failed.hint)
