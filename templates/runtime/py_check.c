@@ -30,6 +30,8 @@ const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size) {
 int aot_dtype_named(const char *name, dl_dtype *dtype) {
   char text[48];
   for (uint8_t code = AOT_DL_BFLOAT; code <= AOT_DL_F8E8M0FNU; code++) {
+    if (code == AOT_DL_COMPLEX || code == AOT_DL_BOOL)         /* between them by number; numpy has those itself */
+      continue;
     *dtype = (dl_dtype){code, code == AOT_DL_BFLOAT ? 16 : 8, 1};
     if (!strcmp(aot_dtype_name(*dtype, text, sizeof text), name))
       return 1;
