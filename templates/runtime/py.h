@@ -245,6 +245,7 @@ int aot_stream_captures(void *stream);                         /* 1: into a CUDA
 int aot_pointer_device(uint64_t address, int32_t *device_type, int *device);
 int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream);
 int aot_current_device(int *device);                           /* of the current context, else the default device */
+int aot_has_gpu_code(void);                                    /* of the package; without any the driver is never asked */
 PyObject *aot_probe(PyObject *self, PyObject *device);         /* facts for check(); never raises for a missing driver */
 
 #endif

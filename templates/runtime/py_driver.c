@@ -104,7 +104,7 @@ static int put_device(PyObject *facts, int ordinal) {
   return put(facts, "name", PyUnicode_FromString(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
 }
 
-static int has_gpu_code(void) {
+int aot_has_gpu_code(void) {
   for (uint32_t i = 0; i < aot_this_package.nsources; i++) {
     const aot_source *source = aot_this_package.sources[i];
     if (source->blob || source->nkernels)
@@ -133,7 +133,7 @@ static int put_facts(PyObject *facts, int ordinal) {
   if (put(facts, "cpu", PyUnicode_FromString(aot_cpu_variant_name(aot_cpu_variant()))) ||
       put(facts, "threads", PyLong_FromLong(aot_cpu_threads())))
     return -1;
-  if (!has_gpu_code())                                         /* nothing to ask the driver */
+  if (!aot_has_gpu_code())                                         /* nothing to ask the driver */
     return 0;
   if (aot_driver(message, sizeof message))
     return put(facts, "error", PyUnicode_FromString(message));

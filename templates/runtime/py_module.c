@@ -220,6 +220,8 @@ static PyObject *preload(PyObject *self, PyObject *args, PyObject *words) {
   int device;
   void *context, *restore;
   uint64_t id;
+  if (!aot_has_gpu_code())
+    Py_RETURN_NONE;
   if (device_option(args, words, "|O:preload", &device))
     return NULL;
   int code = aot_context_enter(device, &context, &id, &restore);
@@ -240,6 +242,8 @@ static PyObject *trim(PyObject *self, PyObject *args, PyObject *words) {
   int device;
   void *context, *restore;
   uint64_t id;
+  if (!aot_has_gpu_code())
+    Py_RETURN_NONE;
   if (device_option(args, words, "|O:_trim", &device))
     return NULL;
   int code = aot_context_enter(device, &context, &id, &restore);

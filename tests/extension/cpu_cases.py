@@ -310,6 +310,7 @@ def case_no_cpu_code() -> None:
 
 
 def case_without_arrays() -> None:
+    hostpkg.preload()
     made = hostpkg.demo.make(4)
     assert type(made) is np.ndarray
     assert made.tolist()[1:] == [1, 2, 3]
