@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aot import dtype
-from aot.model import Argument, ArrayType, CompiledSource, Function, Kernel, PackageSpec, Result, ValueType
+from aot.model import Argument, ArrayType, CompiledSource, Cost, Function, Kernel, PackageSpec, Result, ValueType
 
 SCHEMA = 1
 _MACHINES = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "aarch64"}
@@ -86,7 +86,16 @@ def _function(function: Function) -> dict[str, Any]:
         "args": [_argument(argument) for argument in function.args],
         "results": [_result(result) for result in function.results],
         "flags": list(function.flags),
+        "cost": None if function.cost is None else _cost(function.cost),
         "doc": function.doc,
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    """Each polynomial as a list of terms: a factor, and the extents it is multiplied with as [argument, axis]."""
+    return {
+        name: None if terms is None else [{"factor": t.factor, "dims": [list(dim) for dim in t.dims]} for t in terms]
+        for name, terms in vars(cost).items()
     }
 
 

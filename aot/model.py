@@ -95,6 +95,28 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Term:
+    """One term of a polynomial in the extents of a function's arguments."""
+
+    factor: int
+    dims: tuple[tuple[int, int], ...]
+    """Extents to multiply it with, each as (number of the argument, axis)."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one call needs at least; a sum of terms each, None where it depends on data."""
+
+    read: tuple[Term, ...] | None
+    """Bytes of the arguments."""
+    written: tuple[Term, ...] | None
+    """Bytes of the results."""
+    operations: tuple[Term, ...] | None
+    reduction: tuple[Term, ...] | None
+    """Length of the sums behind an element, one after the other."""
+
+
+@dataclass(frozen=True)
 class Function:
     """A public host function: called from Python with arrays and numbers."""
 
@@ -111,6 +133,8 @@ class Function:
     """Comment that stands above the function in its source; may be empty."""
     cpu: bool = False
     """CPU code exists: the function also takes arrays of the CPU."""
+    cost: Cost | None = None
+    """Tensor level only."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from aot.lower import (
     bufferize,
     buffers,
     constants,
+    cost,
     expandshape,
     frontend,
     grid,
@@ -72,6 +73,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     results.aim(module, functions)
     frontend.clean(module)
     frontend.separate_fills(module)
+    functions = cost.estimate(module, functions)
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)
