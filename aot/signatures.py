@@ -62,7 +62,7 @@ def stubs(source: CompiledSource) -> tuple[Stub, ...]:
 
 
 def _function_signature(function: Function) -> str:
-    options = ["stream=None", *(["out=None"] if _takes_out(function) else [])]
+    options = [*(["stream=None"] if function.entry else []), *(["out=None"] if _takes_out(function) else [])]
     return _signature(function.name, function.args, options)
 
 
@@ -75,7 +75,7 @@ def _kernel_signature(kernel: Kernel) -> str:
 def _signature(name: str, args: Sequence[Argument], options: Sequence[str]) -> str:
     names = [argument.name for argument in args]
     free = [option for option in options if option.partition("=")[0] not in names]
-    return f"{name}({', '.join([*names, '*', *free])})"
+    return f"{name}({', '.join([*names, *(['*', *free] if free else [])])})"
 
 
 def _takes_out(function: Function) -> bool:
@@ -114,10 +114,10 @@ def _result_text(function: Function, result: Result) -> str:
 
 
 def _function_parameters(function: Function) -> str:
-    options = ["stream: _Stream | None = ..."]
+    options = ["stream: _Stream | None = ..."] if function.entry else []
     if _takes_out(function):
         options.append("out: _Array | tuple[_Array | None, ...] | None = ...")
-    return ", ".join([*(_parameter(argument) for argument in function.args), "*", *options])
+    return ", ".join([*(_parameter(argument) for argument in function.args), *(["*", *options] if options else [])])
 
 
 def _kernel_parameters(kernel: Kernel) -> str:

@@ -3,6 +3,18 @@
  * The interpreter lock is kept for calls that only enqueue; it is given up while a module is loaded, and around host code
  * that may wait for the device. */
 #include "py.h"
+#include <stdio.h>
+
+/* Without array arguments a call goes to a GPU. Where there is no driver, the user may have meant the CPU. */
+static int cannot_enter(const aot_call *call, int code) {
+  const aot_function *function = call->callable->function;
+  if (code != AOT_E_NO_DRIVER || call->first_object || !function || !aot_cpu_entry(function))
+    return aot_raise(code, aot_last_error());
+  char text[AOT_MESSAGE_BYTES];
+  snprintf(text, sizeof text, "%s; without array arguments %s.%s() runs on a GPU, and on the CPU where out= is in host memory", aot_last_error(),
+           function->source->name, function->name);
+  return aot_raise(code, text);
+}
 
 int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
   aot_callable *callable = (aot_callable *)call->callable;
@@ -10,7 +22,7 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
   if (!code)
     code = aot_context_enter(call->device, &frame->context, &frame->context_id, restore);
   if (code)
-    return aot_raise(code, aot_last_error());
+    return cannot_enter(call, code);
   frame->function = callable->function;
   frame->stream = call->stream;
   frame->device = call->device;

@@ -21,7 +21,7 @@ static const aot_entry cpu_softmax__inplace[AOT_CPU_VARIANTS] = { [AOT_CPU_V2] =
 extern const aot_source aot_source_softmax;
 static aot_state state_softmax;
 static const aot_function functions_softmax[] = {
-  { .name = "forward", .doc = "forward(x, axis, *, stream=None, out=None)\n--\n\nSoftmax of each row, \"numerically stable\".\nRows may be empty: 0 x 128 \\ any.\n\nx: tensor<?x128xf32>\naxis: i32\nReturns tensor<?x128xf32>.\nRuns on the CPU.", .entry = NULL, .source = &aot_source_softmax,
+  { .name = "forward", .doc = "forward(x, axis, *, out=None)\n--\n\nSoftmax of each row, \"numerically stable\".\nRows may be empty: 0 x 128 \\ any.\n\nx: tensor<?x128xf32>\naxis: i32\nReturns tensor<?x128xf32>.\nRuns on the CPU.", .entry = NULL, .source = &aot_source_softmax,
     .nargs = 2, .nresults = 1, .flags = 0,
     .cpu = cpu_softmax__forward,
     .args = (const aot_value[]){
@@ -37,7 +37,7 @@ static const aot_function functions_softmax[] = {
       .dl_code = AOT_DL_FLOAT, .dl_bits = 32, .index = 0, .rank = 2, .alias = -1,
       .shape = (const int64_t[]){ AOT_DYNAMIC, INT64_C(128) }, .strides = NULL, .offset = INT64_C(0), .storage = 4 },
   } },
-  { .name = "inplace", .doc = "inplace(out, *, stream=None)\n--\n\nout: tensor<?x128xf32>, written and returned\nReturns out.\nRuns on the CPU.", .entry = NULL, .source = &aot_source_softmax,
+  { .name = "inplace", .doc = "inplace(out)\n--\n\nout: tensor<?x128xf32>, written and returned\nReturns out.\nRuns on the CPU.", .entry = NULL, .source = &aot_source_softmax,
     .nargs = 1, .nresults = 1, .flags = 0,
     .cpu = cpu_softmax__inplace,
     .args = (const aot_value[]){

@@ -1,7 +1,7 @@
 # Made by aot 0.1.0.
 from . import _Array, _Extents, _Stream
 
-def forward(x: _Array, axis: int, *, stream: _Stream | None = ..., out: _Array | tuple[_Array | None, ...] | None = ...) -> _Array:
+def forward(x: _Array, axis: int, *, out: _Array | tuple[_Array | None, ...] | None = ...) -> _Array:
     """Softmax of each row, "numerically stable".
     Rows may be empty: 0 x 128 \\ any.
 
@@ -11,7 +11,7 @@ def forward(x: _Array, axis: int, *, stream: _Stream | None = ..., out: _Array |
     Runs on the CPU.
     """
 
-def inplace(out: _Array, *, stream: _Stream | None = ...) -> _Array:
+def inplace(out: _Array) -> _Array:
     """out: tensor<?x128xf32>, written and returned
     Returns out.
     Runs on the CPU.
