@@ -174,6 +174,32 @@ def _show_verified(found: Verified) -> None:
     report.say(verifier.verdict(found))
 
 
+@cli.command()
+@click.option("--archs", metavar="LIST", help="What to build for.  [default: sm_80,sm_90,host]")
+@click.option("--keep", metavar="DIR", help="Keep the wheel there.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
+@click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_json: bool) -> None:
+    """Build the examples, install them in a scratch folder, and check them on the GPU, if any, and the CPU."""
+    from aot import demo as demonstration
+
+    reporter = report.reporter(quiet=quiet, verbose=False)
+    try:
+        request = demonstration.DemoRequest(archs or demonstration.ARCHS, keep, jobs)
+        done = demonstration.demo(request, reporter)
+    finally:
+        reporter.close()
+    if as_json:
+        print_json(done.as_json())
+    else:
+        report.table("", demonstration.COLUMNS, demonstration.table(done))
+        for row in demonstration.wrong(done):
+            report.say(f"{row.function} {row.shapes} on {row.place}: {row.note}")
+        report.result(demonstration.verdict(done))
+    raise click.exceptions.Exit(0 if done.verified.ok else 1)
+
+
 def _near(path: Path) -> str:
     """A path as seen from here, when it is below."""
     here = Path.cwd()

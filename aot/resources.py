@@ -1,4 +1,4 @@
-"""Finds the files that travel with the tool: ``templates/`` and ``build_rules/``.
+"""Finds the files that travel with the tool: ``templates/``, ``build_rules/`` and ``examples/``.
 
 In a checkout they lie beside the package ``aot``, in an installed wheel inside it.
 
@@ -23,6 +23,11 @@ def templates() -> Path:
 def build_rules() -> Path:
     """The folder of ninja rules that drive the tool's own work."""
     return _folder("build_rules")
+
+
+def examples() -> Path:
+    """The folder of examples: ``kernels/``, and ``references.py`` with what they compute."""
+    return _folder("examples")
 
 
 def _folder(name: str) -> Path:

@@ -24,7 +24,7 @@ from aot.verifying.job import FunctionReport, Row, VerifyJob
 from aot.verifying.signature import Signature, signatures
 
 HOST = "host"
-COLUMNS = ("function", "shapes", "on", "max abs", "max rel", "ulps", "where", "ok")
+COLUMNS = ("function", "shapes", "on", "max abs", "max rel", "ulps", "of tolerance", "where", "ok")
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def table(found: Verified) -> list[list[str]]:
 
 def _cells(row: Row) -> list[str]:
     if not row.compared:
-        return [row.function, row.shapes, row.place, "-", "-", "-", "-", "-" if row.ok else "NO"]
-    numbers = [f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.max_ulps:.3g}"]
+        return [row.function, row.shapes, row.place, *["-"] * 5, "-" if row.ok else "NO"]
+    numbers = [f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.max_ulps:.3g}", f"{row.share:.0%}"]
     where = f"{row.value}[{row.where}]" if row.where else "-"
     return [row.function, row.shapes, row.place, *numbers, where, "yes" if row.ok else "NO"]
 

@@ -69,6 +69,9 @@ def check(setup: Setup, signature: Signature) -> FunctionReport:
     reason = _not_comparable(setup, signature)
     if reason:
         return FunctionReport(signature.full_name, signature.text({}), (_note(signature, reason),))
+    if _silent(signature):
+        rows = tuple(_ran(setup, signature, each) for each in setup.places if each.runs(signature))
+        return FunctionReport(signature.full_name, signature.text({}), rows)
     found = _dims(setup, signature)
     if found.refusal:
         note = f"no shapes were found that it accepts (give --dims): {found.refusal}"
@@ -84,13 +87,26 @@ def _not_comparable(setup: Setup, signature: Signature) -> str:
     able = [each for each in setup.places if each.runs(signature)]
     if not able:
         return "it has no CPU code, and there is no GPU here"
-    if not any(parameter.written for parameter in signature.parameters) and not signature.results:
-        return "it returns and writes nothing"
+    if _silent(signature):
+        return "" if not signature.dims() else "it returns and writes nothing"
     if setup.reference is not None:
         return "" if setup.reference.has(signature) else f"{setup.against()} has no reference for it"
     if not signature.cpu:
         return "it has no CPU code to compare with: give a reference with --against FILE.py"
     return "" if len(able) > 1 else "only its CPU code can run here"
+
+
+def _silent(signature: Signature) -> bool:
+    """Whether a call leaves nothing to look at."""
+    return not signature.results and not any(parameter.written for parameter in signature.parameters)
+
+
+def _ran(setup: Setup, signature: Signature, where: Place) -> Row:
+    """A call that only shows that it can be made."""
+    case = _Case(signature, Shape("any", {}, edge=False), values.make(signature, values.Request({}, setup.job.seed)))
+    got = _outcome(setup, where, case)
+    row = Row(signature.full_name, case.shapes(), where.name, "-", ok=not isinstance(got, str), compared=False)
+    return replace(row, note=f"refused: {got}" if isinstance(got, str) else "ran; it returns and writes nothing")
 
 
 def _dims(setup: Setup, signature: Signature) -> Dims:
@@ -189,6 +205,7 @@ def _row(setup: Setup, case: _Case, name: str, got: Outcome | str, expected: Out
         max_abs=worst.max_abs,
         max_rel=worst.max_rel,
         max_ulps=worst.max_ulps,
+        share=worst.share,
         where=worst.where,
         note=f"{value} {worst.problem}" if worst.problem else "" if worst.ok else wrong,
     )
@@ -210,7 +227,7 @@ def _worst(setup: Setup, case: _Case, got: Outcome, expected: Outcome | Expected
         (name, compare(np.asarray(one), np.asarray(other), length, tolerance))
         for name, one, other in _pairs(case.signature, got, expected)
     ]
-    return max(found, key=lambda each: (not each[1].ok, each[1].max_ulps))
+    return max(found, key=lambda each: (not each[1].ok, each[1].share))
 
 
 def _pairs(signature: Signature, got: Outcome, expected: Outcome | Expected) -> Iterator[tuple[str, Any, Any]]:

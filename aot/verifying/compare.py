@@ -44,6 +44,8 @@ class Difference:
     max_abs: float = 0.0
     max_rel: float = 0.0
     max_ulps: float = 0.0
+    share: float = 0.0
+    """Largest error as a share of what is tolerated; wrong when above 1."""
     where: str = ""
     """Index of the worst element; empty when all agree exactly."""
     got: str = ""
@@ -71,19 +73,19 @@ def compare(got: Array, expected: Array, length: int, tolerance: Tolerance = DEF
 
 
 def _exact(got: Array, expected: Array) -> Difference:
-    wrong = got != expected
     away = np.abs(got.astype("f8") - expected.astype("f8"))
-    return _found(_Errors(got, expected, away, wrong), away / np.maximum(np.abs(expected.astype("f8")), 1), away)
+    share = np.where(got != expected, np.inf, 0.0)
+    return _found(_Errors(got, expected, away, share), away / np.maximum(np.abs(expected.astype("f8")), 1), away)
 
 
 @dataclass(frozen=True)
 class _Errors:
-    """Elementwise: the two arrays, their distance, and what is out of tolerance."""
+    """Elementwise: the two arrays, their distance, and that as a share of what is tolerated."""
 
     got: Array
     expected: Array
     away: Array
-    wrong: Array
+    share: Array
 
 
 def _close(got: Array, expected: Array, length: int, tolerance: Tolerance) -> Difference:
@@ -97,25 +99,28 @@ def _close(got: Array, expected: Array, length: int, tolerance: Tolerance) -> Di
     step = _eps(got.dtype) * ROUNDINGS.get(_real_bytes(got.dtype), 2.0) * math.sqrt(max(1, length))
     rtol = step if tolerance.rtol is None else tolerance.rtol
     atol = step * _scale(magnitude) if tolerance.atol is None else tolerance.atol
-    wrong = away > rtol * magnitude + atol
+    allowed = rtol * magnitude + atol
+    share = np.divide(away, allowed, out=np.where(away > 0, np.inf, 0.0), where=allowed > 0)
     relative = away / np.maximum(magnitude, np.finfo("f8").tiny)
-    return _found(_Errors(got, expected, away, wrong), relative, away / _spacing(magnitude, got.dtype))
+    return _found(_Errors(got, expected, away, share), relative, away / _spacing(magnitude, got.dtype))
 
 
 def _found(errors: _Errors, relative: Array, ulps: Array) -> Difference:
-    worst = np.unravel_index(int(np.argmax(errors.away)), errors.away.shape)
+    worst = np.unravel_index(int(np.argmax(errors.share)), errors.away.shape)
+    wrong = errors.share > 1
     exact = not errors.away.any()
     # An error of an element that should be 0 has no relative size.
     compared = errors.expected.astype(bool) if errors.expected.dtype.kind != "V" else np.ones(errors.away.shape, bool)
     return Difference(
-        ok=not errors.wrong.any(),
+        ok=not wrong.any(),
         max_abs=float(errors.away.max()),
         max_rel=float(np.max(relative, where=compared, initial=0.0)),
         max_ulps=float(ulps.max()),
+        share=float(errors.share.max()),
         where="" if exact else ", ".join(str(int(index)) for index in worst),
         got="" if exact else str(errors.got[worst]),
         expected="" if exact else str(errors.expected[worst]),
-        wrong=int(errors.wrong.sum()),
+        wrong=int(wrong.sum()),
         total=int(errors.got.size),
     )
 

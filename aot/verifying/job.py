@@ -58,6 +58,8 @@ class Row:
     max_abs: float = 0.0
     max_rel: float = 0.0
     max_ulps: float = 0.0
+    share: float = 0.0
+    """Largest error as a share of what is tolerated."""
     where: str = ""
     note: str = ""
     """What is wrong, or why nothing was compared."""
