@@ -173,7 +173,8 @@ class TestNames:
 
 
 def test_the_runtime_has_what_host_code_may_call(tmp_path: Path) -> None:
-    sources = [each for start in ("rt_", "mgpu", "async", "print", "memref") for each in RUNTIME.glob(f"{start}*.c")]
+    starts = ("rt_", "cpu_", "mgpu", "async", "print", "memref")
+    sources = [each for start in starts for each in RUNTIME.glob(f"{start}*.c")]
     command = ["cc", "-std=gnu11", "-w", "-c", f"-I{RUNTIME}", *map(str, sorted(sources))]
     subprocess.run(command, cwd=tmp_path, check=True)
     defined: set[str] = set()

@@ -19,7 +19,7 @@ from mlir.dialects import arith, memref, scf
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import cpucontract, rtcalls
+from aot.lower import cpucontract, rtcalls, views
 from aot.lower.cpucontract import Contraction
 from aot.lower.cpukernel import Tile
 from aot.lower.cpuloop import at_least, loop, minimum, parallel, product, when
@@ -49,8 +49,9 @@ def lower(module: ir.Module, variant: Variant) -> int:
 
 
 def _lower(op: ir.Operation, contraction: Contraction, variant: Variant) -> None:
+    fill = _zero_fill(op, contraction.out.value)
     with ir.InsertionPoint(op), op.location:
-        work = _Work.of(contraction, Tile.of(contraction.element, variant))
+        work = _Work.of(contraction, Tile.of(contraction.element, variant), empty=fill is not None)
         sizes = (work.rows, work.columns, work.inner)
         big = arith.CmpIOp(arith.CmpIPredicate.sge, product(sizes), rtcalls.index(_LEAST_PRODUCT)).result
         for size, least in zip(sizes, _LEAST, strict=True):
@@ -63,6 +64,31 @@ def _lower(op: ir.Operation, contraction: Contraction, variant: Variant) -> None
         with ir.InsertionPoint(choice.else_block):
             end = scf.YieldOp([]).operation
     op.move_before(end)
+    if fill is not None:
+        fill.move_before(op)
+
+
+def _zero_fill(op: ir.Operation, out: ir.Value) -> ir.Operation | None:
+    """The operation that sets the output to zero right before: large products need not, they overwrite it."""
+    operations = [each.operation for each in op.block.operations]
+    for each in reversed(operations[: operations.index(op)]):
+        if any(views.is_memref(v) and views.root(v) == views.root(out) for o in mlir.walk(each) for v in o.operands):
+            return (
+                each if each.name == "linalg.fill" and each.operands[1] == out and _is_zero(each.operands[0]) else None
+            )
+        if len(each.regions) and not each.name.startswith("linalg."):
+            return None
+    return None
+
+
+def _is_zero(value: ir.Value) -> bool:
+    made_by = mlir.owner(value)
+    if isinstance(made_by, ir.Block) or made_by.name != "arith.constant":
+        return False
+    attribute = made_by.attributes["value"]
+    if isinstance(attribute, ir.FloatAttr):
+        return bool(attribute.value == 0.0)
+    return isinstance(attribute, ir.IntegerAttr) and bool(attribute.value == 0)
 
 
 @dataclass(frozen=True)
@@ -75,9 +101,11 @@ class _Work:
     columns: ir.Value
     inner: ir.Value
     batch: tuple[ir.Value, ...]
+    empty: bool
+    """The output holds nothing yet."""
 
     @staticmethod
-    def of(contraction: Contraction, tile: Tile) -> _Work:
+    def of(contraction: Contraction, tile: Tile, *, empty: bool) -> _Work:
         out, left = contraction.out, contraction.left
         return _Work(
             contraction,
@@ -86,6 +114,7 @@ class _Work:
             out.extent(contraction.columns),
             left.extent(contraction.inner),
             tuple(out.extent(each) for each in contraction.batch),
+            empty,
         )
 
     @property
@@ -171,7 +200,8 @@ class _Block:
                 right = [*self.batch, column_panel]
                 sums = tile.multiply(left, row_panel, (self.packed, right, origin), terms)
                 row = arith.AddIOp(self.start, arith.MulIOp(row_panel, rtcalls.index(tile.rows)).result).result
-                self._add(sums, rest, row, arith.MulIOp(column_panel, rtcalls.index(tile.columns)).result)
+                column = arith.MulIOp(column_panel, rtcalls.index(tile.columns)).result
+                self._put_block(sums, rest, (row, column), origin)
 
     def _pack_left(self, left: ir.Value, panels: ir.Value, origin: ir.Value, terms: ir.Value) -> None:
         """``[panel, term, row]``; rows that do not exist are zero."""
@@ -187,9 +217,22 @@ class _Block:
 
             work.fill(element, terms, work.tile.rows, across=of_.left.is_along(of_.inner))
 
-    def _add(self, sums: list[ir.Value], rest: ir.Value, row: ir.Value, column: ir.Value) -> None:
-        """Add a tile to the output: by vectors where it is whole, through memory at the edges."""
+    def _put_block(
+        self, sums: list[ir.Value], rest: ir.Value, corner: tuple[ir.Value, ir.Value], origin: ir.Value
+    ) -> None:
+        """The first terms overwrite what is in an empty output."""
+        if not self.work.empty:
+            self._put(sums, rest, corner, add=True)
+            return
+        with when(arith.CmpIOp(arith.CmpIPredicate.eq, origin, rtcalls.index(0)).result) as otherwise:
+            self._put(sums, rest, corner, add=False)
+            with otherwise:
+                self._put(sums, rest, corner, add=True)
+
+    def _put(self, sums: list[ir.Value], rest: ir.Value, corner: tuple[ir.Value, ir.Value], *, add: bool) -> None:
+        """Write a tile, or add it to the output: by vectors where it is whole, through memory at the edges."""
         work, tile, out = self.work, self.work.tile, self.work.of_.out
+        row, column = corner
         height = minimum(arith.SubIOp(work.rows, row).result, rtcalls.index(tile.rows))
         width = minimum(arith.SubIOp(work.columns, column).result, rtcalls.index(tile.columns))
         whole = arith.AndIOp(
@@ -207,12 +250,13 @@ class _Block:
             with loop(height) as down, loop(width) as along:
                 value = memref.LoadOp(rest, [down, along]).result
                 place = places(down, along)
-                memref.StoreOp(tile.add(memref.LoadOp(out.value, place).result, value), out.value, place)
+                value = tile.add(memref.LoadOp(out.value, place).result, value) if add else value
+                memref.StoreOp(value, out.value, place)
 
         if not out.is_along(work.of_.columns):
             by_elements()
             return
         with when(whole) as otherwise:
-            tile.add_rows(sums, out.value, places)
+            tile.put_rows(sums, out.value, places, add=add)
             with otherwise:
                 by_elements()

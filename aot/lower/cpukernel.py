@@ -83,15 +83,23 @@ class Tile:
             scf.YieldOp(totals)
         return list(sums.results)
 
-    def add_rows(
-        self, sums: Sequence[ir.Value], out: ir.Value, places: Callable[[ir.Value, ir.Value], list[ir.Value]]
+    def put_rows(
+        self,
+        sums: Sequence[ir.Value],
+        out: ir.Value,
+        places: Callable[[ir.Value, ir.Value], list[ir.Value]],
+        *,
+        add: bool,
     ) -> None:
-        """Add the tile to an array whose last index runs along the columns; ``places``: indices from row and column."""
+        """Write the tile, or add it, to an array whose last index runs along the columns.
+
+        ``places``: indices from row and column.
+        """
         for number, value in enumerate(sums):
             row, each = divmod(number, self.vectors)
             place = places(rtcalls.index(row), rtcalls.index(each * self.lanes))
-            before = vector.LoadOp(self.vector, out, place).result
-            vector.StoreOp(self.add(before, value), out, place)
+            total = self.add(vector.LoadOp(self.vector, out, place).result, value) if add else value
+            vector.StoreOp(total, out, place)
 
     def store(self, sums: Sequence[ir.Value], memory: ir.Value) -> None:
         """Write the tile into an array of its own size."""

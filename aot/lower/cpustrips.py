@@ -25,6 +25,8 @@ from aot.lower.cpureduce import Reduction
 
 _COLUMNS = 512
 """Accumulators of one strip: a few kilobytes."""
+_ROWS = 4
+"""Rows that are added to a strip in one pass."""
 _TILE = 32
 """Edge of the tiles of a transpose."""
 _PARTIAL = 1 << 14
@@ -73,10 +75,44 @@ def _exchange(op: ir.Operation, chain: Sequence[ir.Operation]) -> None:
             strip = nest([(ivs[-1], last, step)])
     inner_end = list(strip.regions[0].blocks[0].operations)[-1].operation
     move_body(op, [*ivs[len(outer) : -1], strip.regions[0].blocks[0].arguments[0]], inner_end)
+    _take_several(chain[-1], strip)
     if outer:
         for argument, value in zip(around.regions[0].blocks[0].arguments, ivs, strict=False):
             argument.replace_all_uses_with(value)
         around.erase()
+
+
+def _take_several(rows: ir.Operation, strip: ir.Operation) -> None:
+    """Several rows in one pass over the strip, one after the other for each element: it is loaded and stored once."""
+    lower, upper, step = list(rows.operands)
+    with ir.InsertionPoint(rows), rows.location:
+        count = trips(lower, upper, step)
+        several = arith.MulIOp(arith.DivUIOp(count, rtcalls.index(_ROWS)).result, rtcalls.index(_ROWS)).result
+        middle = arith.AddIOp(lower, arith.MulIOp(several, step).result).result
+        outer = scf.ForOp(lower, middle, arith.MulIOp(step, rtcalls.index(_ROWS)).result)
+        with ir.InsertionPoint(outer.body):
+            end = scf.YieldOp([]).operation
+    rows.operands[0] = middle
+    counters = rows.regions[0].blocks[0].arguments[0], strip.regions[0].blocks[0].arguments[0]
+    with ir.InsertionPoint(end), strip.location:
+        offsets = [arith.MulIOp(step, rtcalls.index(number)).result for number in range(_ROWS)]
+        places = [arith.AddIOp(outer.induction_variable, offset).result for offset in offsets]
+        together = nest(list(Loops.of(strip).bounds)).regions[0].blocks[0]
+    last = list(together.operations)[-1].operation
+    for place in places:
+        _clone_body(strip, last, dict(zip(counters, (place, together.arguments[0]), strict=True)))
+
+
+def _clone_body(strip: ir.Operation, end: ir.Operation, copies: dict[ir.Value, ir.Value]) -> None:
+    """The body of a loop again, in front of ``end``, with other values for some."""
+    for each in list(strip.regions[0].blocks[0].operations)[:-1]:
+        with ir.InsertionPoint(end):
+            copy = each.operation.clone().operation
+        for op in mlir.walk(copy):
+            for number, value in enumerate(op.operands):
+                if value in copies:
+                    op.operands[number] = copies[value]
+        copies.update(zip(each.operation.results, copy.results, strict=True))
 
 
 def _is_alone_in_parallel(loop: ir.Operation, around: ir.Operation) -> bool:
