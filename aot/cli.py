@@ -17,16 +17,13 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from aot import __version__, fileset, report
+from aot import __version__, commands, fileset, report
 from aot.config import COMPRESS
 from aot.errors import AotError, Interrupted
-
-if TYPE_CHECKING:
-    from aot.verify import Verified
 
 BUG, INTERRUPTED = 70, 130
 ISSUES = "the project's issue tracker"
@@ -143,61 +140,8 @@ def new(name: str) -> None:
     report.result(str(folder))
 
 
-@cli.command()
-@click.argument("package", metavar="WHEEL|PACKAGE")
-@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
-@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
-@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
-@click.option("--against", metavar="host|FILE.py|FILE.npz", help="What is right.  [default: host, where a GPU is]")
-@click.option("--rtol", type=click.FloatRange(0), help="Relative tolerance. Default: by type and length of sums.")
-@click.option("--atol", type=click.FloatRange(0), help="Absolute tolerance. Default: by type and length of sums.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def verify(package: str, as_json: bool, **options: Any) -> None:
-    """Call every function of a package and compare: GPU with CPU code, or either with a reference."""
-    from aot import verify as verifier
-
-    found = verifier.verify(verifier.VerifyRequest(package, **options))
-    if as_json:
-        print_json(found.as_json())
-    else:
-        _show_verified(found)
-    raise click.exceptions.Exit(0 if found.ok else 1)
-
-
-def _show_verified(found: Verified) -> None:
-    from aot import verify as verifier
-
-    report.table("", verifier.COLUMNS, verifier.table(found))
-    for remark in verifier.remarks(found):
-        report.say(remark)
-    report.say(verifier.verdict(found))
-
-
-@cli.command()
-@click.option("--archs", metavar="LIST", help="What to build for.  [default: sm_80,sm_90,host]")
-@click.option("--keep", metavar="DIR", help="Keep the wheel there.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
-@click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_json: bool) -> None:
-    """Build the examples, install them in a scratch folder, and check them on the GPU, if any, and the CPU."""
-    from aot import demo as demonstration
-
-    reporter = report.reporter(quiet=quiet, verbose=False)
-    try:
-        request = demonstration.DemoRequest(archs or demonstration.ARCHS, keep, jobs)
-        done = demonstration.demo(request, reporter)
-    finally:
-        reporter.close()
-    if as_json:
-        print_json(done.as_json())
-    else:
-        report.table("", demonstration.COLUMNS, demonstration.table(done))
-        for row in demonstration.wrong(done):
-            report.say(f"{row.function} {row.shapes} on {row.place}: {row.note}")
-        report.result(demonstration.verdict(done))
-    raise click.exceptions.Exit(0 if done.verified.ok else 1)
+for _command in (commands.verify, commands.demo, commands.bench):
+    cli.add_command(_command)
 
 
 def _near(path: Path) -> str:

@@ -12,9 +12,10 @@ import dataclasses
 import difflib
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from aot import driver, process
 from aot.errors import AotError, UsageError
@@ -23,6 +24,7 @@ from aot.verifying.installed import Installed, installed
 from aot.verifying.job import FunctionReport, Row, VerifyJob
 from aot.verifying.signature import Signature, signatures
 
+Report = TypeVar("Report")
 HOST = "host"
 COLUMNS = ("function", "shapes", "on", "max abs", "max rel", "ulps", "of tolerance", "where", "ok")
 
@@ -91,8 +93,9 @@ def verify(request: VerifyRequest) -> Verified:
             rtol=request.rtol,
             atol=request.atol,
         )
-        _check_names(todo, chosen)
-        verified = Verified(found.package, found.manifest["version"], gpu, tuple(_reports(todo, chosen)))
+        check_names(todo, chosen)
+        reports = tuple(run_children(todo, chosen, FunctionReport, _died))
+        verified = Verified(found.package, found.manifest["version"], gpu, reports)
     if not any(row.compared or not row.ok for row in verified.rows):
         reasons = "\n".join(f"  {row.function}: {row.note}" for row in verified.rows)
         raise UsageError(f"nothing could be compared:\n{reasons}")
@@ -121,7 +124,7 @@ def chosen_functions(found: Installed, names: Sequence[str]) -> tuple[Signature,
     return tuple(chosen)
 
 
-def _check_names(todo: VerifyJob, chosen: Sequence[Signature]) -> None:
+def check_names(todo: VerifyJob, chosen: Sequence[Signature]) -> None:
     """--dims and --range name something that exists."""
     arguments = {parameter.name for each in chosen for parameter in each.parameters}
     arguments |= {f"{each.full_name}.{parameter.name}" for each in chosen for parameter in each.parameters}
@@ -137,33 +140,38 @@ def _check_names(todo: VerifyJob, chosen: Sequence[Signature]) -> None:
         )
 
 
-def _reports(todo: VerifyJob, chosen: Sequence[Signature]) -> list[FunctionReport]:
+def run_children(
+    todo: VerifyJob, chosen: Sequence[Signature], kind: type[Report], died: Callable[[Signature, str], Report]
+) -> list[Report]:
     """Runs the child until every function has a report: one that kills it is reported, and left out the next time."""
     folder = Path(todo.folder)
-    reports: list[FunctionReport] = []
+    reports: list[Report] = []
     while len(reports) < len(chosen):
-        done = run_child("aot.verifying.child", folder, dataclasses.replace(todo, first=len(reports)))
-        while len(reports) < len(chosen) and (report := job.read_report(folder, len(reports))) is not None:
+        done = _run_child(folder, dataclasses.replace(todo, first=len(reports)))
+        while len(reports) < len(chosen) and (report := job.read_report(folder, len(reports), kind)) is not None:
             reports.append(report)
         if len(reports) < len(chosen):
             signature = chosen[len(reports)]
             if not job.was_started(folder, len(reports)):
                 raise AotError(f"the process that calls '{todo.package}' failed\n{done.words()}".rstrip())
-            reports.append(_died(signature, done))
+            reports.append(died(signature, _last_words(done)))
     return reports
 
 
-def run_child(module: str, folder: Path, todo: object) -> process.Completed:
-    """One of our processes with a job in ``folder``; raises what it says is impossible."""
+def _run_child(folder: Path, todo: VerifyJob) -> process.Completed:
+    """One process with a job in ``folder``; raises what it says is impossible."""
     job.write(folder, job.JOB, todo)
-    done = process.run([sys.executable, "-m", module, folder])
+    done = process.run([sys.executable, "-m", "aot.verifying.child", folder])
     job.raise_failure(folder)
     return done
 
 
-def _died(signature: Signature, done: process.Completed) -> FunctionReport:
+def _last_words(done: process.Completed) -> str:
     last = done.words().splitlines()[-1:] or ["it said nothing"]
-    note = f"the process ended with {process.exit_text(done.returncode)} in this function: {last[0]}"
+    return f"the process ended with {process.exit_text(done.returncode)} in this function: {last[0]}"
+
+
+def _died(signature: Signature, note: str) -> FunctionReport:
     return FunctionReport(
         signature.full_name, signature.text({}), (Row(signature.full_name, "-", "-", "-", False, note=note),)
     )

@@ -31,7 +31,7 @@ ORDER = ("aot.pipeline", "aot.onesource", "aot.plan", "aot.worker")
 """What may import stages: the pipeline, its half inside a worker, and the plan, which reads the sources."""
 FRONT = (
     *("aot.cli", "aot.__main__", "aot.report", "aot.doctor", "aot.inspection", "aot.scaffold", "aot.pipeline"),
-    *("aot.verify", "aot.verifying", "aot.demo", "aot.bench"),
+    *("aot.commands", "aot.verify", "aot.verifying", "aot.demo", "aot.bench", "aot.chart"),
 )
 """What stages and doors never import."""
 DOORS = {

@@ -56,12 +56,17 @@ class _Case:
     arguments: tuple[Any, ...]
 
     def shapes(self) -> str:
-        words = [
-            f"{parameter.name}{list(argument.shape)}".replace(" ", "")
-            for parameter, argument in zip(self.signature.parameters, self.arguments, strict=True)
-            if isinstance(argument, np.ndarray)
-        ]
-        return " ".join(words) or "-"
+        return shapes_text(self.signature, self.arguments)
+
+
+def shapes_text(signature: Signature, arguments: Sequence[Any]) -> str:
+    """``x[7,11] y[11]``."""
+    words = [
+        f"{parameter.name}{list(argument.shape)}".replace(" ", "")
+        for parameter, argument in zip(signature.parameters, arguments, strict=True)
+        if isinstance(argument, np.ndarray)
+    ]
+    return " ".join(words) or "-"
 
 
 def check(setup: Setup, signature: Signature) -> FunctionReport:
@@ -70,9 +75,9 @@ def check(setup: Setup, signature: Signature) -> FunctionReport:
     if reason:
         return FunctionReport(signature.full_name, signature.text({}), (_note(signature, reason),))
     if _silent(signature):
-        rows = tuple(_ran(setup, signature, each) for each in setup.places if each.runs(signature))
-        return FunctionReport(signature.full_name, signature.text({}), rows)
-    found = _dims(setup, signature)
+        ran = tuple(_ran(setup, signature, each) for each in setup.places if each.runs(signature))
+        return FunctionReport(signature.full_name, signature.text({}), ran)
+    found = find_dims(setup, signature)
     if found.refusal:
         note = f"no shapes were found that it accepts (give --dims): {found.refusal}"
         return FunctionReport(signature.full_name, signature.text({}), (_note(signature, note, ok=False),))
@@ -109,14 +114,14 @@ def _ran(setup: Setup, signature: Signature, where: Place) -> Row:
     return replace(row, note=f"refused: {got}" if isinstance(got, str) else "ran; it returns and writes nothing")
 
 
-def _dims(setup: Setup, signature: Signature) -> Dims:
+def find_dims(setup: Setup, signature: Signature) -> Dims:
     own = setup.reference.dims_of(signature) if setup.reference else ""
     given = options.extents([own] if own else []) | options.extents(setup.job.dims)
     where = next(each for each in setup.places if each.runs(signature))
 
     def ask(extents: Mapping[tuple[int, int], int]) -> str:
         try:
-            arguments = values.make(signature, _request(setup, signature, extents))
+            arguments = values.make(signature, request(setup, signature, extents))
             place.call(where, setup.function(signature), signature, arguments)
         except REFUSALS as error:
             return str(error) or type(error).__name__
@@ -127,7 +132,7 @@ def _dims(setup: Setup, signature: Signature) -> Dims:
     return dims.find(signature, ask, given)
 
 
-def _request(
+def request(
     setup: Setup, signature: Signature, extents: Mapping[tuple[int, int], int], found: Dims | None = None
 ) -> values.Request:
     own = setup.reference.ranges_of(signature) if setup.reference else ""
@@ -154,11 +159,11 @@ def _cases(setup: Setup, signature: Signature, found: Dims) -> Iterator[_Case]:
     seen: set[tuple[int, ...]] = set()
     for shape in shapes.shapes(signature, found):
         key = tuple(shape.extents[dim] for dim in signature.dims())
-        request = _request(setup, signature, shape.extents, found)
+        asked = request(setup, signature, shape.extents, found)
         # A position in an empty array is wild; a kernel that got one would be the caller's fault.
-        if key not in seen and not values.without_positions(signature, request):
+        if key not in seen and not values.without_positions(signature, asked):
             seen.add(key)
-            yield _Case(signature, shape, values.make(signature, request))
+            yield _Case(signature, shape, values.make(signature, asked))
 
 
 def _rows(setup: Setup, case: _Case) -> list[Row]:

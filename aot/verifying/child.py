@@ -10,37 +10,56 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aot import codec, driver, fileset
 from aot.errors import AotError, ToolMissing, UsageError
 from aot.verifying import job
 from aot.verifying.job import VerifyJob
 
+if TYPE_CHECKING:
+    from aot.verifying.checks import Setup
+    from aot.verifying.signature import Signature
+
 
 def main(folder: Path) -> None:
     """Does the job in ``folder``."""
     try:
-        _verify(codec.decode(fileset.read_file(folder / job.JOB), VerifyJob), folder)
+        _work(codec.decode(fileset.read_file(folder / job.JOB), VerifyJob), folder)
     except AotError as error:
         job.write_failure(folder, error)
 
 
-def _verify(todo: VerifyJob, folder: Path) -> None:
+def _work(todo: VerifyJob, folder: Path) -> None:
     need_numpy()
     from aot.verifying import checks, reference
     from aot.verifying.signature import signatures
 
     package = imported(todo.path, todo.package)
     against = None if todo.against == "host" else reference.load(todo.against)
-    setup = checks.Setup(todo, package, places(), against)
+    chosen_places = tuple(each for each in places() if todo.where in ("", each.name))
+    setup = checks.Setup(todo, package, chosen_places, against)
     known = {each.full_name: each for each in signatures(manifest(package))}
-    for number, name in enumerate(todo.functions):
-        if number >= todo.first:
-            job.started(folder, number)
-            job.write(folder, f"{number}.json", checks.check(setup, known[name]))
+    chosen = [(number, known[name]) for number, name in enumerate(todo.functions) if number >= todo.first]
+    if todo.timing:
+        _time(setup, chosen, folder)
+        return
+    for number, signature in chosen:
+        job.started(folder, number)
+        job.write(folder, f"{number}.json", checks.check(setup, signature))
+
+
+def _time(setup: Setup, chosen: Sequence[tuple[int, Signature]], folder: Path) -> None:
+    from aot.verifying import timed
+
+    measured = timed.bandwidths(setup.places)
+    job.write(folder, job.BANDWIDTHS, job.Bandwidths(measured.get("cpu"), measured.get("gpu")))
+    for number, signature in chosen:
+        job.started(folder, number)
+        job.write(folder, f"{number}.json", job.TimedReport(timed.time_function(setup, signature, measured)))
 
 
 def need_numpy() -> None:

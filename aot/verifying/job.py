@@ -3,7 +3,7 @@
 In the folder: ``job.json``; for each function ``<number>.started`` and ``<number>.json``; ``error.json`` when the whole
 job is not possible.
 
->>> read_report(folder, 0).rows[0].ok                                            # doctest: +SKIP
+>>> read_report(folder, 0, FunctionReport).rows[0].ok                                            # doctest: +SKIP
 True
 """
 
@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from aot import codec, errors, fileset
 from aot.errors import AotError
 
-JOB, FAILURE = "job.json", "error.json"
+JOB, FAILURE, BANDWIDTHS = "job.json", "error.json", "bandwidths.json"
+
+Report = TypeVar("Report")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class VerifyJob:
     seed: int = 0
     rtol: float | None = None
     atol: float | None = None
+    where: str = ""
+    """``cpu`` or ``gpu``; empty: both."""
+    timing: bool = False
+    """Times instead of comparisons."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,43 @@ class Row:
     compared: bool = True
     refused: bool = False
     """The function itself refuses the shape."""
+
+
+@dataclass(frozen=True)
+class TimedRow:
+    """Times of one function in one place."""
+
+    function: str
+    shapes: str = "-"
+    place: str = "-"
+    cold_s: float | None = None
+    """Seconds of the first call; None when there was none."""
+    median_s: float | None = None
+    best_s: float | None = None
+    spread: float | None = None
+    """Distance of the quartiles, as a share of the median."""
+    gigabytes_s: float | None = None
+    """None where the manifest does not say how much is moved."""
+    gigaflops_s: float | None = None
+    copy_share: float | None = None
+    """Bytes per second as a share of what a copy reaches."""
+    note: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class TimedReport:
+    """All times of one function."""
+
+    rows: tuple[TimedRow, ...]
+
+
+@dataclass(frozen=True)
+class Bandwidths:
+    """Measured copies, in bytes per second."""
+
+    cpu: float | None
+    gpu: float | None
 
 
 @dataclass(frozen=True)
@@ -102,10 +146,10 @@ def was_started(folder: Path, number: int) -> bool:
     return (folder / f"{number}.started").is_file()
 
 
-def read_report(folder: Path, number: int) -> FunctionReport | None:
+def read_report(folder: Path, number: int, kind: type[Report]) -> Report | None:
     """What was found out about a function; None when the process did not come so far."""
     path = folder / f"{number}.json"
-    return codec.decode(fileset.read_file(path), FunctionReport) if path.is_file() else None
+    return codec.decode(fileset.read_file(path), kind) if path.is_file() else None
 
 
 def write_failure(folder: Path, error: AotError) -> None:

@@ -1,0 +1,110 @@
+"""The commands that run built packages: ``aot verify``, ``aot demo`` and ``aot bench``; ``aot.cli`` has the others.
+
+In: options. Out: tables and verdicts on standard output, remarks on standard error; exit code 1 when something is wrong.
+
+>>> [command.name for command in (verify, demo, bench)]
+['verify', 'demo', 'bench']
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aot import fileset, report
+
+if TYPE_CHECKING:
+    from aot.verify import Verified
+
+
+@click.command()
+@click.argument("package", metavar="WHEEL|PACKAGE")
+@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
+@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
+@click.option("--against", metavar="host|FILE.py|FILE.npz", help="What is right.  [default: host, where a GPU is]")
+@click.option("--rtol", type=click.FloatRange(0), help="Relative tolerance. Default: by type and length of sums.")
+@click.option("--atol", type=click.FloatRange(0), help="Absolute tolerance. Default: by type and length of sums.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def verify(package: str, as_json: bool, **options: Any) -> None:
+    """Call every function of a package and compare: GPU with CPU code, or either with a reference."""
+    from aot import verify as verifier
+
+    found = verifier.verify(verifier.VerifyRequest(package, **options))
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        _show_verified(found)
+    raise click.exceptions.Exit(0 if found.ok else 1)
+
+
+def _show_verified(found: Verified) -> None:
+    from aot import verify as verifier
+
+    report.table("", verifier.COLUMNS, verifier.table(found))
+    for remark in verifier.remarks(found):
+        report.say(remark)
+    report.say(verifier.verdict(found))
+
+
+@click.command()
+@click.option("--archs", metavar="LIST", help="What to build for.  [default: sm_80,sm_90,host]")
+@click.option("--keep", metavar="DIR", help="Keep the wheel there.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
+@click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_json: bool) -> None:
+    """Build the examples, install them in a scratch folder, and check them on the GPU, if any, and the CPU."""
+    from aot import demo as demonstration
+
+    reporter = report.reporter(quiet=quiet, verbose=False)
+    try:
+        request = demonstration.DemoRequest(archs or demonstration.ARCHS, keep, jobs)
+        done = demonstration.demo(request, reporter)
+    finally:
+        reporter.close()
+    if as_json:
+        _print_json(done.as_json())
+    else:
+        report.table("", demonstration.COLUMNS, demonstration.table(done))
+        for row in demonstration.wrong(done):
+            report.say(f"{row.function} {row.shapes} on {row.place}: {row.note}")
+        report.result(demonstration.verdict(done))
+    raise click.exceptions.Exit(0 if done.verified.ok else 1)
+
+
+@click.command()
+@click.argument("package", metavar="WHEEL|PACKAGE")
+@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
+@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
+@click.option("--on", type=click.Choice(["cpu", "gpu"]), help="Only there. Default: wherever the functions run.")
+@click.option("--plot", metavar="FILE.png|FILE.svg", help="Draw a bar chart.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None:
+    """Time every function of a package, on the GPU, if any, and the CPU."""
+    from aot import bench as timer
+    from aot import chart
+
+    form = chart.form_of(plot) if plot else ""
+    found = timer.bench(timer.BenchRequest(package, **options))
+    if plot:
+        fileset.write_file(Path(plot), chart.draw(found, form))
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        report.table("", timer.COLUMNS, timer.table(found))
+        for remark in timer.remarks(found):
+            report.say(remark)
+        report.say(timer.verdict(found))
+    raise click.exceptions.Exit(0 if found.ok else 1)
+
+
+def _print_json(document: object) -> None:
+    """In ASCII, so that every terminal and program can take it."""
+    report.result(json.dumps(document, indent=2))
