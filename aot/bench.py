@@ -19,7 +19,7 @@ from aot import codec, driver, fileset, verify
 from aot.errors import UsageError
 from aot.verifying import job, options
 from aot.verifying.installed import installed
-from aot.verifying.job import Bandwidths, TimedReport, TimedRow, VerifyJob
+from aot.verifying.job import Bandwidths, Sizes, TimedReport, TimedRow, VerifyJob
 from aot.verifying.signature import Signature
 
 COLUMNS = ("function", "shapes", "on", "cold", "median", "spread", "GB/s", "of a copy", "GFLOP/s")
@@ -62,7 +62,7 @@ class Benched:
 
 
 def bench(request: BenchRequest) -> Benched:
-    """Times the functions in a process of their own."""
+    """Times the functions in processes of their own."""
     options.extents(request.dims)
     options.ranges(request.ranges)
     gpu = next((device.name for device in driver.ask().devices), "")
@@ -81,9 +81,12 @@ def bench(request: BenchRequest) -> Benched:
             ranges=request.ranges,
             seed=request.seed,
             where=request.on or "",
-            timing=True,
+            mode=job.SIZE,
         )
         verify.check_names(todo, chosen)
+        sizes = tuple(verify.run_children(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True)))
+        # In a process that has called nothing yet: the first call is to be a cold one.
+        todo = dataclasses.replace(todo, folder=str(Path(scratch, "times")), mode=job.TIME, sizes=sizes)
         reports = verify.run_children(todo, chosen, TimedReport, _died)
         measured = codec.decode(fileset.read_file(Path(todo.folder) / job.BANDWIDTHS), Bandwidths)
     rows = tuple(row for report in reports for row in report.rows)

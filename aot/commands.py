@@ -1,6 +1,6 @@
 """The commands that run built packages: ``aot verify``, ``aot demo`` and ``aot bench``; ``aot.cli`` has the others.
 
-In: options. Out: tables and verdicts on standard output, remarks on standard error; exit code 1 when something is wrong.
+In: options. Out: tables on standard output, remarks and verdicts on standard error; exit code 1 for what is wrong.
 
 >>> [command.name for command in (verify, demo, bench)]
 ['verify', 'demo', 'bench']

@@ -24,7 +24,7 @@ from aot.verifying.job import FunctionReport, Row, VerifyJob
 from aot.verifying.place import Outcome, Place
 from aot.verifying.reference import Expected, Reference
 from aot.verifying.shapes import Shape
-from aot.verifying.signature import SCALAR, Signature
+from aot.verifying.signature import SCALAR, Dim, Signature
 
 REFUSALS = (ValueError, TypeError, RuntimeError, MemoryError, OverflowError)
 """What a generated package raises for a call that it does not make."""
@@ -119,7 +119,7 @@ def find_dims(setup: Setup, signature: Signature) -> Dims:
     given = options.extents([own] if own else []) | options.extents(setup.job.dims)
     where = next(each for each in setup.places if each.runs(signature))
 
-    def ask(extents: Mapping[tuple[int, int], int]) -> str:
+    def ask(extents: Mapping[Dim, int]) -> str:
         try:
             arguments = values.make(signature, request(setup, signature, extents))
             place.call(where, setup.function(signature), signature, arguments)
@@ -133,14 +133,14 @@ def find_dims(setup: Setup, signature: Signature) -> Dims:
 
 
 def request(
-    setup: Setup, signature: Signature, extents: Mapping[tuple[int, int], int], found: Dims | None = None
+    setup: Setup, signature: Signature, extents: Mapping[Dim, int], letters: Mapping[Dim, str] | None = None
 ) -> values.Request:
     own = setup.reference.ranges_of(signature) if setup.reference else ""
     ranges = options.ranges([own] if own else []) | options.ranges(setup.job.ranges)
-    if found is None:
+    if letters is None:
         # Ends may be letters, which are known only when dimensions are: until then values are as small as can be.
         ranges = {name: each for name, each in ranges.items() if _is_number(each.low) and _is_number(each.high)}
-    return values.Request(extents, setup.job.seed, ranges, found.letters if found else {})
+    return values.Request(extents, setup.job.seed, ranges, letters or {})
 
 
 def _is_number(text: str) -> bool:
@@ -159,7 +159,7 @@ def _cases(setup: Setup, signature: Signature, found: Dims) -> Iterator[_Case]:
     seen: set[tuple[int, ...]] = set()
     for shape in shapes.shapes(signature, found):
         key = tuple(shape.extents[dim] for dim in signature.dims())
-        asked = request(setup, signature, shape.extents, found)
+        asked = request(setup, signature, shape.extents, found.letters)
         # A position in an empty array is wild; a kernel that got one would be the caller's fault.
         if key not in seen and not values.without_positions(signature, asked):
             seen.add(key)

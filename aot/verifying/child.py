@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,22 +44,34 @@ def _work(todo: VerifyJob, folder: Path) -> None:
     setup = checks.Setup(todo, package, chosen_places, against)
     known = {each.full_name: each for each in signatures(manifest(package))}
     chosen = [(number, known[name]) for number, name in enumerate(todo.functions) if number >= todo.first]
-    if todo.timing:
-        _time(setup, chosen, folder)
-        return
+    work = {job.CHECK: _checker, job.SIZE: _sizer, job.TIME: _timer}[todo.mode](setup, folder)
     for number, signature in chosen:
         job.started(folder, number)
-        job.write(folder, f"{number}.json", checks.check(setup, signature))
+        job.write(folder, f"{number}.json", work(number, signature))
 
 
-def _time(setup: Setup, chosen: Sequence[tuple[int, Signature]], folder: Path) -> None:
+Work = Callable[[int, "Signature"], object]
+
+
+def _checker(setup: Setup, folder: Path) -> Work:
+    from aot.verifying import checks
+
+    return lambda number, signature: checks.check(setup, signature)
+
+
+def _sizer(setup: Setup, folder: Path) -> Work:
+    from aot.verifying import timed
+
+    return lambda number, signature: timed.find_sizes(setup, signature)
+
+
+def _timer(setup: Setup, folder: Path) -> Work:
     from aot.verifying import timed
 
     measured = timed.bandwidths(setup.places)
     job.write(folder, job.BANDWIDTHS, job.Bandwidths(measured.get("cpu"), measured.get("gpu")))
-    for number, signature in chosen:
-        job.started(folder, number)
-        job.write(folder, f"{number}.json", job.TimedReport(timed.time_function(setup, signature, measured)))
+    sizes = setup.job.sizes
+    return lambda number, signature: timed.time_function(setup, signature, sizes[number], measured)
 
 
 def need_numpy() -> None:

@@ -18,7 +18,22 @@ from aot.errors import AotError
 
 JOB, FAILURE, BANDWIDTHS = "job.json", "error.json", "bandwidths.json"
 
+CHECK, SIZE, TIME = "check", "size", "time"
+"""What to do with functions: compare; find extents worth timing; time."""
+
 Report = TypeVar("Report")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The extents that a function is timed with."""
+
+    extents: tuple[int, ...] = ()
+    """Of its dynamic dimensions, in order."""
+    letters: tuple[str, ...] = ()
+    note: str = ""
+    """Why it cannot be timed; empty when it can."""
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,8 +59,9 @@ class VerifyJob:
     atol: float | None = None
     where: str = ""
     """``cpu`` or ``gpu``; empty: both."""
-    timing: bool = False
-    """Times instead of comparisons."""
+    mode: str = CHECK
+    sizes: tuple[Sizes, ...] = ()
+    """In mode ``TIME``, one for each function."""
 
 
 @dataclass(frozen=True)

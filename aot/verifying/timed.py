@@ -1,22 +1,22 @@
 """All timings of one function: its dimensions are found as for a comparison, then grown until it is worth timing.
 
-In: the job, the package, a signature. Out: a TimedRow for each place.
+In: the job, the package, a signature. Out: Sizes, and in another process, where nothing has been called yet, a
+TimedRow for each place.
 
->>> time_function(setup, signature)[0].gigabytes_s                               # doctest: +SKIP
+>>> time_function(setup, signature, sizes, measured).rows[0].gigabytes_s         # doctest: +SKIP
 412.3
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from aot.verifying import checks, cost, place, timing, values
 from aot.verifying.checks import Setup
 from aot.verifying.dims import Dims
-from aot.verifying.job import TimedRow
+from aot.verifying.job import Sizes, TimedReport, TimedRow
 from aot.verifying.place import Place
 from aot.verifying.signature import TENSOR, Dim, Signature
 
@@ -26,25 +26,24 @@ LARGEST = 1 << 22
 START = 64
 
 
-def time_function(setup: Setup, signature: Signature, bandwidth: Mapping[str, float]) -> tuple[TimedRow, ...]:
-    """Rows of one function; a row without times says why."""
-    places = [each for each in setup.places if each.runs(signature)]
-    if not places:
-        return (TimedRow(signature.full_name, note="it has no CPU code, and there is no GPU here"),)
+def find_sizes(setup: Setup, signature: Signature) -> Sizes:
+    """Extents that the function accepts and that are worth timing."""
+    if not any(each.runs(signature) for each in setup.places):
+        return Sizes(note=f"it has no code for {' or '.join(each.name for each in setup.places)}, and no more is here")
     found = checks.find_dims(setup, signature)
     if found.refusal:
-        note = f"no shapes were found that it accepts (give --dims): {found.refusal}"
-        return (TimedRow(signature.full_name, note=note, failed=True),)
+        return Sizes(note=f"no shapes were found that it accepts (give --dims): {found.refusal}", failed=True)
     extents = grown(signature, found)
-    return tuple(_time(setup, signature, each, _Sized(found, extents), bandwidth[each.name]) for each in places)
+    dims = signature.dims()
+    return Sizes(tuple(extents[dim] for dim in dims), tuple(found.letters[dim] for dim in dims))
 
 
-@dataclass(frozen=True)
-class _Sized:
-    """Dimensions with the extents to time."""
-
-    found: Dims
-    extents: Mapping[Dim, int]
+def time_function(setup: Setup, signature: Signature, sizes: Sizes, bandwidth: Mapping[str, float]) -> TimedReport:
+    """Rows of one function; a row without times says why."""
+    if sizes.note:
+        return TimedReport((TimedRow(signature.full_name, note=sizes.note, failed=sizes.failed),))
+    places = [each for each in setup.places if each.runs(signature)]
+    return TimedReport(tuple(_time(setup, signature, each, sizes, bandwidth[each.name]) for each in places))
 
 
 def grown(signature: Signature, found: Dims) -> dict[Dim, int]:
@@ -72,8 +71,10 @@ def _enough(signature: Signature, extents: Mapping[Dim, int]) -> bool:
     return moved >= ENOUGH_BYTES or operations >= ENOUGH_OPERATIONS
 
 
-def _time(setup: Setup, signature: Signature, where: Place, sized: _Sized, bandwidth: float) -> TimedRow:
-    arguments = values.make(signature, checks.request(setup, signature, sized.extents, sized.found))
+def _time(setup: Setup, signature: Signature, where: Place, sizes: Sizes, bandwidth: float) -> TimedRow:
+    extents = dict(zip(signature.dims(), sizes.extents, strict=True))
+    letters = dict(zip(signature.dims(), sizes.letters, strict=True))
+    arguments = values.make(signature, checks.request(setup, signature, extents, letters))
     shapes = checks.shapes_text(signature, arguments)
     function, loaded = setup.function(signature), where.load(signature, arguments)
     where.wait()
@@ -81,8 +82,8 @@ def _time(setup: Setup, signature: Signature, where: Place, sized: _Sized, bandw
         samples = timing.sample(lambda: function(*loaded), where.wait)
     except checks.REFUSALS as error:
         return TimedRow(signature.full_name, shapes, where.name, note=f"refused: {error}", failed=True)
-    read, written = (cost.estimate(signature, sized.extents, what) for what in ("read", "written"))
-    operations = cost.estimate(signature, sized.extents, "operations")
+    read, written = (cost.estimate(signature, extents, what) for what in ("read", "written"))
+    operations = cost.estimate(signature, extents, "operations")
     moved = None if read is None or written is None else (read + written) / samples.median
     return TimedRow(
         function=signature.full_name,
