@@ -149,7 +149,7 @@ def test_sources_left_out_are_told(tmp_path: Path) -> None:
     assert done.result.left_out == ("hopper",)
     assert [each.name for each in done.result.sources] == ["kernel", "tensor_level"]
     assert any("'hopper' is left out" in note for note in done.heard.notes)
-    assert "hopper: left out: built for none" in inspection.text(aot.inspect(str(done.result.wheel)))
+    assert "hopper: left out: nothing of it is built" in inspection.text(aot.inspect(str(done.result.wheel)))
 
 
 def test_ready_binaries_pass_through(built: Built, tmp_path: Path) -> None:
