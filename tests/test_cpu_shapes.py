@@ -254,3 +254,75 @@ func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
     same(done.results[0], np.full((5, 9), 1 / 9))
     alone = program(text, VARIANTS[-1]).call("f", np.array([[np.nan, 1], [np.inf, 0], [-np.inf, 0]], "f4")).results[0]
     np.testing.assert_array_equal(np.isnan(alone), [[True, True], [True, True], [False, False]])
+
+
+# what must not end the process
+
+
+@pytest.mark.parametrize("kind", ["i8", "i32", "i64"])
+def test_divisions_do_not_trap(kind: str) -> None:
+    array = f"tensor<?x{kind}>"
+    text = "".join(
+        f"func.func @{name}(%x: {array}, %y: {array}) -> {array} {{\n"
+        f"  %r = arith.{name} %x, %y : {array}\n  return %r : {array}\n}}\n"
+        for name in ("divsi", "remsi", "divui", "remui", "floordivsi", "ceildivsi")
+    )
+    storage = np.dtype({"i8": "i1", "i32": "i4", "i64": "i8"}[kind])
+    least = np.iinfo(storage).min
+    x, y = np.array([least, 7, least, -7], storage), np.array([-1, 0, 3, 2], storage)
+    built = program(text, VARIANTS[-1])
+    results = {
+        name: built.call(name, x, y).results[0]
+        for name in ("divsi", "remsi", "divui", "remui", "floordivsi", "ceildivsi")
+    }
+    assert results["divsi"][0] == least
+    assert results["remsi"][0] == 0
+    assert list(results["divsi"][2:]) == [-(-int(least) // 3), -3]
+    assert results["floordivsi"][3] == -4
+    assert results["ceildivsi"][3] == -3
+
+
+def test_an_assertion_in_a_loop_ends_the_call() -> None:
+    text = """
+#id = affine_map<(i) -> (i)>
+func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %ok = arith.cmpf oge, %v, %zero : f32
+    cf.assert %ok, "negative"
+    %s = math.sqrt %v : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}"""
+    built = program(text, VARIANTS[-1])
+    same(built.call("f", np.full(1000, 4, "f4")).results[0], np.full(1000, 2))
+    with pytest.raises(cpucall.CallError, match="assertion 0"):
+        built.call("f", np.append(np.ones(1000, "f4"), np.float32(-1)))
+    assert "negative" in built.messages[0]
+
+
+def test_stack_memory_of_a_long_loop() -> None:
+    text = """
+func.func @f(%x: memref<1xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %t = memref.alloca() : memref<65536xf32>
+    %v = memref.load %x[%c0] : memref<1xf32>
+    memref.store %v, %t[%c0] : memref<65536xf32>
+    %w = memref.load %t[%c0] : memref<65536xf32>
+    %s = arith.addf %w, %w : f32
+    memref.store %s, %x[%c0] : memref<1xf32>
+  }
+  return
+}"""
+    x = np.ones(1, "f4")
+    done = program(text, VARIANTS[-1]).call("f", x, 100)
+    assert x[0] == 2.0**100
+    assert done.swept == 0

@@ -26,9 +26,11 @@ from aot.lower import (
     buffers,
     constants,
     cpucode,
+    cpudivision,
     cpuloops,
     cpumath,
     cpuparallel,
+    cpustack,
     expandshape,
     frontend,
     numerics,
@@ -106,6 +108,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], *, wide: bool
     module, _ = bufferize.release(module)
     results.renew(module, functions)
     buffers.copies_to_linalg(module)
+    cpustack.to_heap(module)
     dump("cpu-buffers", module)
     data = BytesIO()
     module.operation.write_bytecode(data)
@@ -123,6 +126,7 @@ def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) 
     regions = cpuparallel.outline(module)
     smallfloat.rewrite(module)
     cpumath.expand(module, fma=job.variant.fma)
+    cpudivision.guard(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying code for the CPU")
     dump(f"cpu-{name}-parallel", module)
     functions = named(prepared.functions, job)

@@ -33,6 +33,8 @@ _ITEMS = 16
 _LEAST = (4, 8, 4)
 """Rows, columns and terms below which packing does not pay."""
 _LEAST_PRODUCT = 1 << 14
+_SHARED_PRODUCT = 1 << 21
+"""Multiplications from which on the columns are cut up, too, to give more threads something to do."""
 _ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.for", "scf.while", "scf.index_switch"})
 
 
@@ -52,9 +54,8 @@ def _lower(op: ir.Operation, contraction: Contraction, variant: Variant) -> None
     fill = _zero_fill(op, contraction.out.value)
     with ir.InsertionPoint(op), op.location:
         work = _Work.of(contraction, Tile.of(contraction.element, variant), empty=fill is not None)
-        sizes = (work.rows, work.columns, work.inner)
-        big = arith.CmpIOp(arith.CmpIPredicate.sge, product(sizes), rtcalls.index(_LEAST_PRODUCT)).result
-        for size, least in zip(sizes, _LEAST, strict=True):
+        big = arith.CmpIOp(arith.CmpIPredicate.sge, product(work.sizes()), rtcalls.index(_LEAST_PRODUCT)).result
+        for size, least in zip(work.sizes(), _LEAST, strict=True):
             enough = arith.CmpIOp(arith.CmpIPredicate.sge, size, rtcalls.index(least)).result
             big = arith.AndIOp(big, enough).result
         choice = scf.IfOp(big, has_else=True)
@@ -117,6 +118,10 @@ class _Work:
             empty,
         )
 
+    def sizes(self) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """Rows, columns, terms."""
+        return self.rows, self.columns, self.inner
+
     @property
     def depth(self) -> int:
         """Terms in one block."""
@@ -129,6 +134,8 @@ class _Work:
         blocks = arith.CeilDivUIOp(self.rows, rtcalls.index(block)).result
         items = at_least(product([blocks, *self.batch]), 1)
         parts = minimum(arith.CeilDivUIOp(rtcalls.index(_ITEMS), items).result, panels)
+        large = arith.CmpIOp(arith.CmpIPredicate.sge, product(self.sizes()), rtcalls.index(_SHARED_PRODUCT)).result
+        parts = arith.SelectOp(large, parts, rtcalls.index(1)).result
         share = arith.CeilDivUIOp(panels, at_least(parts, 1)).result
         strips = arith.CeilDivUIOp(panels, at_least(share, 1)).result
         with parallel([*self.batch, blocks, strips]) as places:

@@ -28,7 +28,7 @@ _SCRATCH_BYTES = 1 << 16
 _CONSTANTS = frozenset({"arith.constant", "memref.get_global"})
 """Repeated in a body instead of handed over."""
 _HOST_ONLY = frozenset({"func.call", "cf.assert", "memref.alloc", "memref.dealloc", "vector.print", "gpu.printf"})
-_WORK = 1 << 16
+_WORK = 1 << 19
 """Operations on elements that are worth waking a thread for."""
 _COSTS = {"math": 16, "arith.divf": 4, "arith.divsi": 16, "arith.divui": 16, "arith.remsi": 16, "arith.remui": 16}
 """Of operations or dialects, in simple operations; others cost one."""
