@@ -86,7 +86,9 @@ def _cells(report: FunctionReport) -> list[str]:
         ]
     compared = [row for row in ran if row.compared]
     errors = (
-        [f"{max(row.max_abs for row in compared):.2g}", f"{max(row.share for row in compared):.0%}"] if compared else []
+        [f"{max(row.max_abs for row in compared):.2g}", verify.share(max(row.share for row in compared))]
+        if compared
+        else []
     )
     return [
         report.function,

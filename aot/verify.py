@@ -154,7 +154,7 @@ def run_children(
             signature = chosen[len(reports)]
             if not job.was_started(folder, len(reports)):
                 raise AotError(f"the process that calls '{todo.package}' failed\n{done.words()}".rstrip())
-            reports.append(died(signature, _last_words(done)))
+            reports.append(died(signature, job.lost_by(folder, len(reports)) or _last_words(done)))
     return reports
 
 
@@ -185,9 +185,14 @@ def table(found: Verified) -> list[list[str]]:
 def _cells(row: Row) -> list[str]:
     if not row.compared:
         return [row.function, row.shapes, row.place, *["-"] * 5, "-" if row.ok else "NO"]
-    numbers = [f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.max_ulps:.3g}", f"{row.share:.0%}"]
+    numbers = [f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.max_ulps:.3g}", share(row.share)]
     where = f"{row.value}[{row.where}]" if row.where else "-"
     return [row.function, row.shapes, row.place, *numbers, where, "yes" if row.ok else "NO"]
+
+
+def share(value: float) -> str:
+    """A share of what is tolerated, in a few letters."""
+    return f"{value:.0%}" if value < 10 else "> 1000%"
 
 
 def remarks(found: Verified) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from aot.errors import UsageError
 from aot.verifying import cost, dims, options, place, shapes, values
 from aot.verifying.compare import Difference, Tolerance, compare
+from aot.verifying.cudamemory import GpuError
 from aot.verifying.dims import Dims
 from aot.verifying.job import FunctionReport, Row, VerifyJob
 from aot.verifying.place import Outcome, Place
@@ -57,6 +58,13 @@ class _Case:
 
     def shapes(self) -> str:
         return shapes_text(self.signature, self.arguments)
+
+
+def refusal(setup: Setup, error: BaseException) -> str:
+    """What the package says to a call; GpuError when it is the driver that failed, since nothing works after that."""
+    if isinstance(error, setup.package.CudaError):
+        raise GpuError(str(error)) from error
+    return str(error) or type(error).__name__
 
 
 def shapes_text(signature: Signature, arguments: Sequence[Any]) -> str:
@@ -124,7 +132,7 @@ def find_dims(setup: Setup, signature: Signature) -> Dims:
             arguments = values.make(signature, request(setup, signature, extents))
             place.call(where, setup.function(signature), signature, arguments)
         except REFUSALS as error:
-            return str(error) or type(error).__name__
+            return refusal(setup, error)
         return ""
 
     if setup.reference is not None and setup.reference.arguments(signature) is not None:
@@ -178,7 +186,7 @@ def _outcome(setup: Setup, where: Place, case: _Case) -> Outcome | str:
     try:
         return place.call(where, setup.function(case.signature), case.signature, case.arguments)
     except REFUSALS as error:
-        return str(error) or type(error).__name__
+        return refusal(setup, error)
 
 
 def _from_reference(reference: Reference, case: _Case) -> Expected | str:

@@ -36,6 +36,7 @@ def main(folder: Path) -> None:
 def _work(todo: VerifyJob, folder: Path) -> None:
     need_numpy()
     from aot.verifying import checks, reference
+    from aot.verifying.cudamemory import GpuError
     from aot.verifying.signature import signatures
 
     package = imported(todo.path, todo.package)
@@ -47,7 +48,12 @@ def _work(todo: VerifyJob, folder: Path) -> None:
     work = {job.CHECK: _checker, job.SIZE: _sizer, job.TIME: _timer}[todo.mode](setup, folder)
     for number, signature in chosen:
         job.started(folder, number)
-        job.write(folder, f"{number}.json", work(number, signature))
+        try:
+            report = work(number, signature)
+        except GpuError as error:
+            job.lost(folder, number, error.message)
+            return
+        job.write(folder, f"{number}.json", report)
 
 
 Work = Callable[[int, "Signature"], object]

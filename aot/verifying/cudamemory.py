@@ -28,6 +28,10 @@ CODES = {
 """DLPack's codes by ``aot.dtype``'s kinds."""
 
 
+class GpuError(AotError):
+    """A call of the driver failed; after a wild kernel all of them do."""
+
+
 class _Tensor(ctypes.Structure):
     """DLTensor."""
 
@@ -106,14 +110,16 @@ class Gpu:
     def write(self, address: int, host: Array) -> None:
         data = np.ascontiguousarray(host)
         if data.nbytes:
-            self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), _at(data), ctypes.c_size_t(data.nbytes))
+            self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), _at(data), ctypes.c_size_t(data.nbytes), None)
+            self.synchronize()
 
     def synchronize(self) -> None:
+        """Waits for everything in the context, on whatever stream."""
         self._call("cuCtxSynchronize")
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Device to device."""
-        self._call("cuMemcpyDtoD_v2", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size))
+        """Device to device; does not wait."""
+        self._call("cuMemcpyAsync", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size), None)
 
     def to_device(self, host: Array, mlir: str) -> DeviceCopy:
         return DeviceCopy(self, mlir, host)
@@ -127,7 +133,8 @@ class Gpu:
         host = np.empty(shape, kind)
         if host.nbytes:
             address = ctypes.c_uint64((tensor.data or 0) + tensor.byte_offset)
-            self._call("cuMemcpyDtoH_v2", _at(host), address, ctypes.c_size_t(host.nbytes))
+            self._call("cuMemcpyDtoHAsync_v2", _at(host), address, ctypes.c_size_t(host.nbytes), None)
+            self.synchronize()
         return host
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -136,7 +143,7 @@ class Gpu:
         if code:
             text = ctypes.c_char_p()
             self._library.cuGetErrorName(code, ctypes.byref(text))
-            raise AotError(f"{name} failed: {(text.value or b'unknown error').decode()}")
+            raise GpuError(f"{name} failed: {(text.value or b'unknown error').decode()}")
 
 
 def _at(data: Array) -> ctypes.c_void_p:

@@ -158,6 +158,17 @@ def started(folder: Path, number: int) -> None:
     fileset.write_file(folder / f"{number}.started", b"")
 
 
+def lost(folder: Path, number: int, reason: str) -> None:
+    """Tells that a function left the GPU in a state in which nothing more can be called."""
+    fileset.write_file(folder / f"{number}.lost", reason.encode())
+
+
+def lost_by(folder: Path, number: int) -> str:
+    """How a function did that; empty when it did not."""
+    path = folder / f"{number}.lost"
+    return fileset.read_file(path).decode() if path.is_file() else ""
+
+
 def was_started(folder: Path, number: int) -> bool:
     return (folder / f"{number}.started").is_file()
 

@@ -81,7 +81,9 @@ def _time(setup: Setup, signature: Signature, where: Place, sizes: Sizes, bandwi
     try:
         samples = timing.sample(lambda: function(*loaded), where.wait)
     except checks.REFUSALS as error:
-        return TimedRow(signature.full_name, shapes, where.name, note=f"refused: {error}", failed=True)
+        return TimedRow(
+            signature.full_name, shapes, where.name, note=f"refused: {checks.refusal(setup, error)}", failed=True
+        )
     read, written = (cost.estimate(signature, extents, what) for what in ("read", "written"))
     operations = cost.estimate(signature, extents, "operations")
     moved = None if read is None or written is None else (read + written) / samples.median

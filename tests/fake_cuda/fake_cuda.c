@@ -94,6 +94,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return 0;
 }
+CUresult cuCtxSynchronize(void) { CALL(" "); return current ? 0 : CUDA_ERROR_INVALID_CONTEXT; }
 CUresult cuCtxGetDevice(CUdevice *device) {
   CALL(" ");
   if (!current) return CUDA_ERROR_INVALID_CONTEXT;
