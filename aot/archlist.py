@@ -22,7 +22,7 @@ DEFAULT = "sm_80,sm_90"
 _SEPARATORS = re.compile(r"[,;\s]+")
 _SPELLING = re.compile(
     r"(?P<prefix>sm_?|compute_?)?(?P<number>\d+\.\d+|\d+)(?P<letter>[a-z]?)(?P<suffix>\+ptx|-real|-virtual)?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 
 

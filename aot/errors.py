@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+MAX_LINE = 200
+"""Characters of a source line that are shown."""
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One message about one place of a source."""
@@ -38,9 +42,11 @@ class Diagnostic:
         place = self.place()
         lines = [f"{place}: error: {self.message}" if place else self.message]
         if self.source_line:
-            lines.append(f"    {self.source_line}")
+            # Of a very long line the part around the place.
+            start = max(0, self.column - 1 - MAX_LINE // 2) if len(self.source_line) > MAX_LINE else 0
+            lines.append(f"    {self.source_line[start : start + MAX_LINE]}")
             if self.column:
-                lines.append("    " + " " * (self.column - 1) + "^")
+                lines.append("    " + " " * (self.column - 1 - start) + "^")
         for note in self.notes:
             lines.append(note.text().replace(": error: ", ": note: ", 1))
         return "\n".join(lines)

@@ -16,7 +16,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +24,9 @@ from aot.errors import DiskError
 
 DISK_TROUBLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
 """Errors of the system that are the machine's, not a bug's, wherever they come up."""
+
+LOCK = ".lock"
+"""File in each folder of intermediate files."""
 
 FileSet = Mapping[str, bytes]
 """Files as a value: path with ``/``, relative to the tree's root -> content."""
@@ -157,11 +160,21 @@ def _prune(folder: Path, keep: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(removed))
 
 
+def check_ours(folder: Path, parts: Sequence[str]) -> None:
+    """DiskError when one of ``parts`` is in ``folder`` but was made by somebody else: it would be emptied."""
+    foreign = [part for part in parts if (folder / part).exists()]
+    if foreign and not (folder / LOCK).exists():
+        raise DiskError(
+            f"cannot use '{folder}': it holds '{foreign[0]}', which no build of ours has made",
+            hint="choose another folder with --work; all that is in it may be overwritten",
+        )
+
+
 @contextlib.contextmanager
 def lock(folder: Path, busy: Callable[[], None]) -> Iterator[None]:
     """Holds ``folder`` for this process; ``busy`` is told when another one has it and must be waited for."""
     make_folder(folder)
-    with _disk("lock", folder), (folder / ".lock").open("w") as file:
+    with _disk("lock", folder), (folder / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -190,4 +203,5 @@ def _disk(verb: str, path: Path) -> Iterator[None]:
         culprit = Path(str(error.filename)) if error.filename else path
         reason = REASONS.get(number, error.strerror or str(error))
         where = f" ('{culprit}')" if number in (errno.ENOTDIR, errno.EEXIST) and culprit != path else ""
-        raise DiskError(f"cannot {verb} '{path}': {reason}{where}", hint=HINTS.get(number, "")) from error
+        hint = "" if verb == "read" else HINTS.get(number, "")
+        raise DiskError(f"cannot {verb} '{path}': {reason}{where}", hint=hint) from error

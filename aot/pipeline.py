@@ -63,6 +63,10 @@ class BuildResult:
     seconds: float
 
 
+_PARTS = ("jobs", "objects", "tree", "wheel")
+"""Folders in the work folder, of which old files are removed."""
+
+
 def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResult:
     """Builds the wheel that is asked for."""
     tell = reporter or Silent()
@@ -71,6 +75,7 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     ccompiler.find()
     for note in planned.notes:
         tell.note(note)
+    fileset.check_ours(planned.work, _PARTS)
     with fileset.lock(planned.work, lambda: tell.note(f"waiting for another build in '{planned.work}'")):
         return _build(planned, tell, start)
 

@@ -162,7 +162,9 @@ def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageName
 
 def _archs(request: BuildRequest, settings: Config, env: Mapping[str, str]) -> archlist.ArchList:
     """Command line, then environment, then ``aot.toml``, then the default."""
-    said = request.archs or env.get(ARCHS_VARIABLE) or settings.build.archs or archlist.DEFAULT
+    said = env.get(ARCHS_VARIABLE) or settings.build.archs or archlist.DEFAULT
+    if request.archs is not None:  # also when it is empty: a variable that is not set is a mistake
+        said = request.archs
     return archlist.parse(said, driver.capabilities)
 
 

@@ -25,6 +25,8 @@ LATER = {".py": "Python generators are not supported yet; write the module to a 
 
 def discover(paths: Sequence[str]) -> tuple[SourceFile, ...]:
     """All sources in ``paths``: every folder's own files (not those of its sub-folders), every named file."""
+    if not all(paths):
+        raise UsageError("SRC is empty", hint="SRC is a *.mlir or *.mlirbc file, or a folder of them")
     files = list(dict.fromkeys(file for path in paths for file in _files(Path(path))))
     by_name: dict[str, list[str]] = defaultdict(list)
     problems: list[AotError] = []
@@ -50,8 +52,14 @@ def names_in(folder: Path) -> tuple[str, ...]:
 
 def read(file: Path) -> SourceFile:
     """One source, with the checks that need no MLIR."""
+    if "\n" in str(file.absolute()):
+        raise SourceError(
+            f"{str(file)!r}: paths with line breaks cannot be built", hint="rename the file or its folder"
+        )
     stem = _stem(file)
     name = naming.namespace(stem)
+    if file.exists() and not file.is_file():
+        raise SourceError(f"{file}: not a regular file")
     data = fileset.read_file(file)
     if not data.strip():
         raise SourceError(f"{file}: the file is empty", hint="a source holds at least one function or gpu.module")
@@ -81,6 +89,8 @@ def _files(path: Path) -> list[Path]:
         raise UsageError(f"'{path}' is a transform script, not a source", hint="it is read together with its source")
     if path.suffix not in (TEXT, BYTECODE):
         raise UsageError(f"'{path}' is no source: {LATER.get(path.suffix, 'sources end in .mlir or .mlirbc')}")
+    if not path.is_file():
+        raise UsageError(f"'{path}' is not a regular file")
     return [path]
 
 
@@ -103,8 +113,8 @@ def _stem(file: Path) -> str:
 
 def _is_source(file: Path) -> bool:
     name = file.name
-    # A broken link counts: leaving it out without a word would hide a mistake.
-    is_file = file.is_file() or file.is_symlink()
+    # A broken link or a pipe counts: leaving it out without a word would hide a mistake.
+    is_file = not file.is_dir()
     return is_file and not name.startswith(".") and name.endswith((TEXT, BYTECODE)) and not name.endswith(TRANSFORM)
 
 
@@ -123,6 +133,8 @@ def _check_text(file: Path, data: bytes) -> None:
             f"{file}:{line}: not UTF-8 text and not MLIR bytecode (byte 0x{data[error.start]:02x})",
             hint="save it as UTF-8; bytecode begins with the bytes 'ML\\xefR'",
         ) from error
+    if text.startswith("\ufeff"):
+        raise SourceError(f"{file}:1: begins with a byte order mark", hint="save it as UTF-8 without one")
     if "\0" in text:
         raise SourceError(f"{file}: holds NUL bytes: neither text nor MLIR bytecode")
 

@@ -46,6 +46,8 @@ FAULTS = (
     # What is built
     Fault("missing_folder", 2, r"error: 'missing_folder' does not exist"),
     Fault("empty_folder", 1, r"no sources in 'empty_folder'"),
+    Fault("source_is_a_pipe", 1, r"pipe\.mlir: not a regular file", project="pipes"),
+    Fault("pipe_named", 2, r"'pipes/pipe\.mlir' is not a regular file", project="pipes/pipe.mlir"),
     Fault("empty_file", 1, r"nothing\.mlir: the file is empty"),
     Fault("not_utf8", 1, r"latin\.mlir:1: not UTF-8 text"),
     Fault("python_generator", 2, r"\.py' is no source: Python generators", project="python_generator/kernels.py"),
@@ -63,7 +65,7 @@ FAULTS = (
     Fault("broken_script", 1, r"double\.transform\.mlir:2:\d+: error: "),
     Fault("script_without_sequence", 1, r"double\.transform\.mlir: holds no transform\.named_sequence"),
     Fault("script_of_no_source", 1, r"duoble\.transform\.mlir: .*there is no 'duoble\.mlir' beside it"),
-    Fault("script_fails", 1, r"(?s)double\.mlir: running the source's transform script failed.*incompatible payload operation name"),
+    Fault("script_fails", 1, r"(?s)double\.mlir: running the source's transform script failed.*incompatible payload"),
     # What aot refuses
     Fault("no_kernels", 1, r"empty_module\.mlir: .*no "),
     Fault("only_private_functions", 1, r"hidden\.mlir: .*no "),
@@ -81,11 +83,17 @@ FAULTS = (
     Fault("host_and_device_memory_mixed", 1, r"mixed\.mlir:4(:\d+)?: error: (?s:.*)gpu\.memcpy"),
     Fault("host_memory_returned", 1, r"returned\.mlir:8(:\d+)?: error: .*memory of the host"),
     Fault("launch_attributes_do_not_fit", 1, r"attributes\.mlir:2(:\d+)?: error: .*aot\.grid"),
+    Fault("attribute_misspelt", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.gird: .*did you mean aot\.grid"),
+    Fault("block_too_large", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.block: 2048 threads; .*at most 1024"),
+    Fault("argument_name_is_no_text", 1, r"named\.mlir:2(:\d+)?: error: aot\.name = 3 : i64 of argument 0: no"),
+    Fault("argument_name_is_a_keyword", 1, r"named\.mlir:1(:\d+)?: error: aot\.name = \"lambda\" of argument 1"),
+    Fault("argument_names_twice", 1, r"named\.mlir:1(:\d+)?: error: aot\.name: two arguments are called 'a'"),
     Fault("compiler_crashes", 1, r"twice\.mlir: the compiler died with SIGSEGV in: .*buffer-results-to-out-params"),
     # Architectures
     fine("arch_misspelled", 2, r"unknown architecture 'sm_9'; did you mean 'sm_90'\?", "--archs sm_80,sm_9"),
     fine("arch_too_old_for_ptxas", 3, r"sm_70: ptxas [\d.]+ cannot build it; the nearest.* is sm_75", "--archs sm_70"),
     fine("ptx_of_a_lettered_arch", 2, r"'compute_90a': PTX with the letter 'a'", "--archs compute_90a"),
+    fine("archs_of_an_unset_variable", 2, r"list of architectures is empty", "--archs="),
     fine("no_archs", 2, r"list of architectures is empty", "--archs ,"),
     fine("archs_from_environment", 2, r"unknown architecture 'gpu'", AOT_ARCHS="gpu"),
     fine("ptx_asked_for_and_refused", 2, r"--no-ptx and compute_80 contradict", "--archs sm_80,compute_80 --no-ptx"),
@@ -123,6 +131,7 @@ FAULTS = (
     fine("no_c_compiler", 3, r"no C compiler was found: CC is '/nowhere/cc'", CC="/nowhere/cc"),
     fine("no_c_compiler_on_path", 3, r"no C compiler was found: looked for cc, gcc, clang", PATH="/nowhere"),
     fine("no_llvm", 3, r"opt was not found; looked at /nowhere/opt", AOT_LLVM="/nowhere"),
+    fine("work_is_somebody_elses", 1, r"cannot use '.*/foreign': it holds 'tree'", "--work foreign"),
     fine("out_is_a_file", 1, r"cannot write '.*/taken/out': a file stands where a folder is needed", "--out taken/out"),
     fine("work_is_a_file", 1, r"cannot write '.*taken': a file stands where a folder is needed", "--work taken"),
     fine("out_is_read_only", 1, r"cannot write '.*locked/out': (permission|the file system)", "--out locked/out"),
@@ -136,7 +145,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("AOT_ARCHS", "AOT_TOOLKIT", "AOT_LLVM", "MAX_JOBS", "CC"):
         monkeypatch.delenv(name, raising=False)
     Path("empty_folder").mkdir()
+    Path("pipes").mkdir()
+    os.mkfifo("pipes/pipe.mlir")
     Path("taken").write_text("a file")
+    Path("foreign", "tree").mkdir(parents=True)
+    Path("foreign", "tree", "precious").write_text("a file")
     locked = Path("locked")
     locked.mkdir(mode=0o500)
     if os.access(locked, os.W_OK):  # root may write everywhere; not into the kernel's own file systems
@@ -158,7 +171,7 @@ def test_a_fault_ends_in_one_message(
     for variable, value in fault.environment.items():
         monkeypatch.setenv(variable, value)
     options = fault.options.split()
-    archs = [] if "--archs" in options or "AOT_ARCHS" in fault.environment else ["--archs", "sm_80"]
+    archs = [] if "--archs" in " ".join(options) or "AOT_ARCHS" in fault.environment else ["--archs", "sm_80"]
 
     code = cli.run(["build", project, *archs, "--name", "faulty", *options])
 
@@ -170,7 +183,7 @@ def test_a_fault_ends_in_one_message(
     assert out == ""
     assert not Path("dist").exists()
     assert not Path("locked/out").exists()
-    assert Path("taken").read_text() == "a file"
+    assert Path("taken").read_text() == Path("foreign/tree/precious").read_text() == "a file"
 
 
 def test_every_project_is_in_the_table() -> None:

@@ -64,6 +64,9 @@ FAULTS: list[tuple[str, dict[str, bytes], list[str], int, str]] = [
     ("text file named", {"a.txt": b""}, ["a.txt"], 2, r"sources end in \.mlir or \.mlirbc"),
     ("empty file", {"a.mlir": b" \n"}, ["."], 1, r"a\.mlir: the file is empty"),
     ("latin-1", {"a.mlir": b"// x\n// caf\xe9\n"}, ["."], 1, r"a\.mlir:2: not UTF-8 text .*\(byte 0xe9\)"),
+    ("byte order mark", {"a.mlir": b"\xef\xbb\xbf" + FUNCTION}, ["."], 1, r"a\.mlir:1: begins with a byte order mark"),
+    ("nothing named", {}, [""], 2, r"SRC is empty"),
+    ("line break", {"x\ny/a.mlir": FUNCTION}, ["x\ny"], 1, r"x\\ny/a\.mlir': paths with line breaks"),
     ("nul bytes", {"a.mlir": b"// \0"}, ["."], 1, r"a\.mlir: holds NUL bytes"),
     ("keyword", {"class.mlir": FUNCTION}, ["."], 1, r"'class' .*: it is a Python keyword"),
     ("digit first", {"3d.mlir": FUNCTION}, ["."], 1, r"'3d' .*not an ASCII Python identifier"),
@@ -96,7 +99,7 @@ def test_faults(tmp_path: Path, files: dict[str, bytes], paths: list[str], code:
     for name, target in links.items():
         (tmp_path / name).symlink_to(target)
     with pytest.raises(AotError) as caught:
-        sources.discover([str(tmp_path / path) for path in paths])
+        sources.discover([str(tmp_path / path) if path else "" for path in paths])
     assert re.search(message, caught.value.text()), caught.value.text()
     assert caught.value.exit_code == code
 

@@ -16,7 +16,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
-from aot.lower import launchsize, level, signature, symbols
+from aot.lower import argnames, launchsize, level, signature, symbols
 from aot.lower.outline import Joined, KernelSymbol
 from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
@@ -106,8 +106,9 @@ def _three(op: mlir.Operation, name: str) -> tuple[int, int, int] | None:
 
 def _params(op: mlir.Operation, given: Sequence[str]) -> tuple[Argument, ...]:
     """Parameters, also of kernels that outlining made: those may have any type, since Python never passes them."""
-    arguments = op.regions[0].blocks[0].arguments
-    return tuple(_param(op, number, value, given) for number, value in enumerate(arguments[: _count(op)]))
+    arguments = list(op.regions[0].blocks[0].arguments)[: _count(op)]
+    names = argnames.read(op, arguments, given)
+    return tuple(_param(op, number, value, names[number]) for number, value in enumerate(arguments))
 
 
 def _count(op: mlir.Operation) -> int:
@@ -117,25 +118,12 @@ def _count(op: mlir.Operation) -> int:
     return len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
 
 
-def _param(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> Argument:
+def _param(op: mlir.Operation, number: int, value: mlir.Value, name: str) -> Argument:
     # A pointer to what the kernel gets by value: the value itself is the parameter.
-    by_value = any(each.name == "llvm.byval" for each in _attributes(op, number))
+    by_value = any(each.name == "llvm.byval" for each in argnames.attributes(op, number))
     type_ = ScalarType("struct by value") if by_value else _type(value.type)
     role = "ref" if isinstance(type_, ArrayType) else "scalar"
-    return Argument(_name(op, number, value, given), type_, role)
-
-
-def _name(op: mlir.Operation, number: int, value: mlir.Value, given: Sequence[str]) -> str:
-    for each in _attributes(op, number):
-        if each.name == "aot.name":
-            return str(ir.StringAttr(each.attr).value)
-    if value.location.is_a_name() and value.location.name_str.isidentifier():
-        return str(value.location.name_str)
-    return given[number] if number < len(given) and given[number] else f"arg{number}"
-
-
-def _attributes(op: mlir.Operation, number: int) -> list[ir.NamedAttribute]:
-    return list(op.attributes["arg_attrs"][number]) if "arg_attrs" in op.attributes else []
+    return Argument(name, type_, role)
 
 
 def _type(type_: ir.Type) -> ValueType:

@@ -8,12 +8,16 @@ number all dimensions of the memref parameters in order, symbols the integer and
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
 from aot import mlir
+from aot.lower.outline import FUNCTION
+from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 from aot.model import Argument, ArrayType
 
 Program = tuple[int, ...]
@@ -30,6 +34,11 @@ class LaunchSizes:
     grid: tuple[Program, ...] | None = None
     block: tuple[Program, ...] | None = None
     shared: Program | None = None
+
+
+_NAMES = ("grid", "block", "shared")
+_MOST_THREADS, _MOST_IN_Z = 1024, 64
+"""Per block, on every GPU."""
 
 
 class UnfitError(Exception):
@@ -49,11 +58,31 @@ def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
     """The kernel's defaults; UnfitError when an attribute names something that is not there."""
     dims = sum(len(each.type.shape) for each in params if isinstance(each.type, ArrayType))
     syms = sum(_is_symbol(each) for each in params)
-    programs = {name: _programs(kernel, f"aot.{name}", dims, syms) for name in ("grid", "block", "shared")}
+    _check_names(kernel)
+    programs = {name: _programs(kernel, f"aot.{name}", dims, syms) for name in _NAMES}
+    _check_block(programs["block"])
     shared = programs["shared"]
     if shared is not None and len(shared) != 1:
         raise UnfitError(f"aot.shared has {len(shared)} entries; it has one, the bytes of dynamic shared memory")
     return LaunchSizes(programs["grid"], programs["block"], shared[0] if shared else None)
+
+
+def _check_names(kernel: mlir.Operation) -> None:
+    """A misspelt attribute must not pass for none."""
+    for full in kernel.attributes:
+        name = full.removeprefix("aot.")
+        if name != full and full not in (FUNCTION, SCHEDULE) and name not in _NAMES:
+            near = difflib.get_close_matches(name, _NAMES, 1)
+            raise UnfitError(f"{full}: unknown attribute{f'; did you mean aot.{near[0]}?' if near else ''}")
+
+
+def _check_block(block: tuple[Program, ...] | None) -> None:
+    """Sizes that no GPU takes; None is a size that a program computes."""
+    sizes = [program[1] if len(program) == 3 and program[0] == CONST else None for program in block or ()]
+    known = [size for size in sizes if size is not None]
+    if math.prod(known) > _MOST_THREADS or (len(sizes) == 3 and (sizes[2] or 0) > _MOST_IN_Z):
+        text = " x ".join("?" if size is None else str(size) for size in sizes)
+        raise UnfitError(f"aot.block: {text} threads; a block has at most {_MOST_THREADS}, and {_MOST_IN_Z} in z")
 
 
 def constants(sizes: Sequence[int]) -> tuple[Program, ...]:

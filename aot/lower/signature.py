@@ -21,12 +21,12 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
+from aot.lower import argnames
 from aot.model import TENSOR, Argument, ArrayType, Function, Result, ScalarType, ValueType
 
 MAX_RANK = 16
 """Of arrays at the call: AOT_MAX_RANK of the runtime."""
 WRITABLE = "bufferization.writable"
-_NAME = "aot.name"
 
 _SCALARS = frozenset({"index", "f16", "bf16", "f32", "f64"})
 _ELEMENTS = frozenset(
@@ -84,7 +84,7 @@ def protect_inputs(module: ir.Module, functions: Sequence[Function]) -> None:
         function = by_name[mlir.symbol_name(op)]
         attributes = []
         for number, argument in enumerate(function.args):
-            entries = {each.name: each.attr for each in _argument_attributes(op, number)}
+            entries = {each.name: each.attr for each in argnames.attributes(op, number)}
             if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor":
                 entries[WRITABLE] = ir.BoolAttr.get(argument.role == "destination")
             attributes.append(ir.DictAttr.get(entries))
@@ -109,10 +109,11 @@ def value_type(value: ir.Type) -> ValueType:
 
 def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> Function:
     signature = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
-    args = []
-    for number, kind in enumerate(signature.inputs):
-        argument = _argument_name(op, number, given)
-        args.append(Argument(argument, _type_of(kind, f"argument '{argument}' of @{name}")))
+    names = argnames.read(op, list(op.regions[0].blocks[0].arguments), given)
+    args = [
+        Argument(argument, _type_of(kind, f"argument '{argument}' of @{name}"))
+        for argument, kind in zip(names, signature.inputs, strict=True)
+    ]
     plain = [_type_of(kind, f"result {number} of @{name}") for number, kind in enumerate(signature.results)]
     ends = _returned(op)
     writes = {end.argument for end in ends if end.destination}
@@ -151,24 +152,8 @@ def _result(kind: ValueType, end: _Returned) -> Result:
     return Result(replace(kind, strides=None, offset=0))
 
 
-def _argument_name(op: ir.Operation, number: int, given: Sequence[str]) -> str:
-    """Attribute, else name of the location, else the source text's, else ``arg0``."""
-    attributes = {each.name: each.attr for each in _argument_attributes(op, number)}
-    if isinstance(attributes.get(_NAME), ir.StringAttr):
-        return str(attributes[_NAME].value)
-    location = op.regions[0].blocks[0].arguments[number].location
-    # Front ends put all sorts of things into locations ("aten::mul"); only a name is a name.
-    if location.is_a_name() and location.name_str.isidentifier():
-        return str(location.name_str)
-    return given[number] if number < len(given) and given[number] else f"arg{number}"
-
-
-def _argument_attributes(op: ir.Operation, number: int) -> list[ir.NamedAttribute]:
-    return list(op.attributes["arg_attrs"][number]) if "arg_attrs" in op.attributes else []
-
-
 def _marked(op: ir.Operation, number: int) -> bool:
-    entries = {each.name: each.attr for each in _argument_attributes(op, number)}
+    entries = {each.name: each.attr for each in argnames.attributes(op, number)}
     return WRITABLE in entries and bool(ir.BoolAttr(entries[WRITABLE]).value)
 
 
