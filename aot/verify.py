@@ -103,7 +103,11 @@ def verify(request: VerifyRequest) -> Verified:
 
 
 def _against(asked: str | None) -> str:
-    return HOST if asked in (None, HOST) else str(Path(str(asked)).absolute())
+    if asked is None or asked == HOST:
+        return HOST
+    if not Path(asked).is_file():
+        raise UsageError(f"--against: '{asked}' does not exist", hint="name a .py or .npz file, or host")
+    return str(Path(asked).absolute())
 
 
 def chosen_functions(found: Installed, names: Sequence[str]) -> tuple[Signature, ...]:
