@@ -40,6 +40,17 @@ func.func @slice(%x: tensor<?xf32>, %o: index, %n: index, %s: index) -> tensor<?
 }
 """
 
+ELEMENTS = """
+func.func @at(%x: tensor<?x3xf32>, %i: index, %j: index) -> f32 {
+  %v = tensor.extract %x[%i, %j] : tensor<?x3xf32>
+  return %v : f32
+}
+func.func @put(%x: tensor<?xf32>, %v: f32, %i: index) -> tensor<?xf32> {
+  %y = tensor.insert %v into %x[%i] : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+"""
+
 NARROW = """
 func.func @f(%x: tensor<4xi2>) -> (tensor<4xi2>, tensor<4xi2>, tensor<4xi2>, tensor<4xi32>) {
   %e = tensor.empty() : tensor<4xi2>
@@ -104,6 +115,27 @@ def test_views_that_are_expanded() -> None:
 def test_extents_that_do_not_fit(function: str, arguments: list[Any]) -> None:
     with pytest.raises(cpurun.CallError):
         program(RESHAPES).call(function, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("i", "j", "fits"), [(1, 2, True), (2, 0, False), (0, 3, False), (-1, 0, False), (HUGE, 0, False)]
+)
+def test_elements_that_host_code_reads(i: int, j: int, fits: bool) -> None:
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    if fits:
+        assert program(ELEMENTS).call("at", x, i, j).results == [x[i, j]]
+    else:
+        with pytest.raises(cpurun.CallError):
+            program(ELEMENTS).call("at", x, i, j)
+
+
+@pytest.mark.parametrize(("i", "fits"), [(0, True), (11, True), (12, False), (-1, False)])
+def test_elements_that_are_put_in(i: int, fits: bool) -> None:
+    if fits:
+        assert program(ELEMENTS).call("put", X, 7.0, i).results[0][i] == 7
+    else:
+        with pytest.raises(cpurun.CallError):
+            program(ELEMENTS).call("put", X, 7.0, i)
 
 
 def test_integers_narrower_than_a_byte_keep_their_sign() -> None:

@@ -1,10 +1,10 @@
-"""Slices whose place is known only at run time are checked by host code before the work on them.
+"""Slices and elements whose place is known only at run time are checked by host code before the work on them.
 
 In: functions on buffers, before deallocation. Out: the same, with ``cf.assert`` in front of such slices.
 
 ``memref.subview %x[%o] [%n] [1] : memref<?xf32>`` gets an assertion that ``%o`` and ``%n`` are not negative and
 ``%o + %n`` is at most the extent: "a slice leaves dimension 0 of 'x'". Slices in loops are left alone: an
-assertion in a loop would keep it from becoming a kernel.
+assertion in a loop would keep it from becoming a kernel. Single elements that host code touches are checked, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from aot.model import Function
 
 ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.index_switch", "scf.execute_region"})
 """Operations whose bodies run at most once per call."""
+
+
+_CHECKED = {"memref.subview": 0, "memref.load": 0, "memref.store": 1}
+"""What is checked, and which operand is the buffer."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,9 @@ def insert(module: ir.Module, functions: Sequence[Function]) -> None:
     by_name = {function.name: function for function in functions}
     for function in public_functions(module):
         for op in mlir.walk(function):
-            if op.name == "memref.subview" and all(parent.name in ONCE for parent in mlir.parents(op)):
-                _check(op, function, by_name[mlir.symbol_name(function)])
+            if op.name in _CHECKED and all(parent.name in ONCE for parent in mlir.parents(op)):
+                check = _check if op.name == "memref.subview" else _check_element
+                check(op, function, by_name[mlir.symbol_name(function)])
 
 
 def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
@@ -56,6 +61,33 @@ def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> Non
         for axis in _axes(op):
             if not axis.known() and not _is_whole(axis, source):
                 cf.AssertOp(_inside(axis, source), f"a slice leaves dimension {axis.number} of {name}")
+
+
+def _check_element(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
+    """One element that host code loads or stores: reading past the end would give a wrong number without a word."""
+    first = _CHECKED[op.name]
+    memory, indices = op.operands[first], list(op.operands)[first + 1 :]
+    kind = ir.MemRefType(memory.type)
+    with ir.InsertionPoint(op), op.location:
+        for axis, index in enumerate(indices):
+            static = None if kind.is_dynamic_dim(axis) else int(kind.get_dim_size(axis))
+            known = _constant(index)
+            if (known is not None and static is not None and 0 <= known < static) or not _is_at_hand(index):
+                continue
+            extent = memref.DimOp(memory, _value(axis)).result if static is None else _value(static)
+            # As unsigned numbers negative ones are large.
+            inside = arith.CmpIOp(arith.CmpIPredicate.ult, index, extent).result
+            cf.AssertOp(inside, f"an index leaves dimension {axis} of {_name(memory, function, signature)}")
+
+
+def _is_at_hand(value: ir.Value) -> bool:
+    """Whether host code has the number without reading memory, for which it would have to wait."""
+    made_by = mlir.owner(value)
+    if not isinstance(made_by, ir.Operation):
+        return bool(made_by.owner.operation.name == "func.func")
+    if made_by.name == "memref.dim":
+        return True
+    return made_by.name.startswith(("arith.", "index.")) and all(map(_is_at_hand, made_by.operands))
 
 
 def _is_whole(axis: _Axis, source: ir.Value) -> bool:

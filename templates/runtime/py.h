@@ -247,5 +247,6 @@ int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream);
 int aot_current_device(int *device);                           /* of the current context, else the default device */
 int aot_has_gpu_code(void);                                    /* of the package; without any the driver is never asked */
 PyObject *aot_probe(PyObject *self, PyObject *device);         /* facts for check(); never raises for a missing driver */
+int aot_device_number(PyObject *object, int *device); /* of device=: 0, or -1 with an exception */
 
 #endif

@@ -50,7 +50,7 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
 static int name_argument(const aot_call *call, uint32_t index) {
   if (PyErr_ExceptionMatches(aot_cuda_error) ||
       !(PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
-        PyErr_ExceptionMatches(PyExc_ValueError)))
+        PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_OverflowError)))
     return -1;
   PyObject *type, *cause, *trace;
   PyErr_Fetch(&type, &cause, &trace);                          /* before anything else runs that might look at it */

@@ -31,6 +31,8 @@ static int find_exchange(PyTypeObject *type, const dl_exchange **exchange) {
   }
   Py_XDECREF(found);
   *exchange = newest_known(table);
+  if (*exchange && !(*exchange)->tensor_from_object && !(*exchange)->managed_from_object)
+    *exchange = NULL;
   return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -91,6 +93,28 @@ static void take_tensor(aot_view *view, const dl_tensor *tensor) {
   view->dtype = tensor->dtype;
 }
 
+/* Exporters are other people's code: what they say is checked before anything is read through it. 1: sound. */
+static int sound(aot_view *view) {
+  enum { MOST_DIMENSIONS = 64 };
+  const char *fault = view->rank < 0 || view->rank > MOST_DIMENSIONS ? "a number of dimensions that no array has"
+                      : view->rank && !view->shape                    ? "dimensions without extents"
+                                                                      : NULL;
+  int64_t size = (view->dtype.bits * (int64_t)view->dtype.lanes + 7) / 8, empty = 0, huge = 0;
+  for (int32_t i = 0; !fault && i < view->rank; i++) {
+    if (view->shape[i] < 0)
+      fault = "a negative extent";
+    empty |= !view->shape[i];
+    huge |= __builtin_mul_overflow(size, view->shape[i], &size);
+  }
+  if (!fault && !empty && (huge || !view->address))
+    fault = huge ? "more elements than memory can hold" : "elements at address 0";
+  if (!fault)
+    return 1;
+  Py_CLEAR(view->holder);
+  PyErr_Format(PyExc_ValueError, "it says that it has %s", fault);
+  return -1;
+}
+
 static int failed(const char *who) {
   if (!PyErr_Occurred())
     PyErr_Format(PyExc_RuntimeError, "%s failed without saying why", who);
@@ -122,7 +146,7 @@ int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view) {
     if (kind->exchange->tensor_from_object(object, &tensor))
       return failed("the array's DLPack exchange API");
     take_tensor(view, &tensor);
-    return 1;
+    return sound(view);
   }
   dl_managed *managed = NULL;
   if (kind->exchange->managed_from_object(object, &managed))
@@ -131,7 +155,7 @@ int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view) {
   view->readonly |= (managed->flags & DL_READ_ONLY) != 0;
   view->holder = PyCapsule_New(managed, "dltensor_versioned", drop_managed);
   if (view->holder)
-    return 1;
+    return sound(view);
   managed->deleter(managed);
   return -1;
 }
@@ -228,7 +252,7 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, const aot_call *call, 
   Py_XDECREF(found);
   if (status < 0)
     Py_CLEAR(view->holder);
-  return status;
+  return status > 0 && view->holder ? sound(view) : status;    /* without a holder it told its device only */
 }
 
 /* ------------------------------------------------------------------ lazily conjugated and negated views */

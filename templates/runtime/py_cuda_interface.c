@@ -1,6 +1,7 @@
 /* __cuda_array_interface__, version 3. In: the dict. Out: aot_view. Masked arrays are refused; which device the address is of,
  * the driver says. */
 #include "py.h"
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,13 @@ static int read_typestr(PyObject *object, aot_view *view) {
   static const struct { char letter; uint8_t code; } codes[] = {
     {'i', AOT_DL_INT}, {'u', AOT_DL_UINT}, {'f', AOT_DL_FLOAT}, {'c', AOT_DL_COMPLEX}, {'b', AOT_DL_BOOL}};
   const char *text = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
-  if (!text || strlen(text) < 3 || text[0] == '>') {
-    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'typestr' is missing or not little-endian");
+  char *end = NULL;
+  long bytes = text && strlen(text) >= 3 && isdigit((unsigned char)text[2]) ? strtol(text + 2, &end, 10) : 0;
+  if (bytes < 1 || bytes > 16 || *end || text[0] == '>') {
+    PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'typestr' is missing, of no known type, or not little-endian");
     return -1;
   }
-  view->dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(8 * atoi(text + 2)), 1};
+  view->dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(8 * bytes), 1};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (codes[i].letter == text[1])
       view->dtype.code = codes[i].code;

@@ -152,13 +152,25 @@ static int put_facts(PyObject *facts, int ordinal) {
   return ordinal < count ? put_device(facts, ordinal) : 0;
 }
 
+int aot_device_number(PyObject *object, int *device) {
+  long number = PyLong_AsLong(object);
+  if (number == -1 && PyErr_Occurred())
+    return -1;
+  if (number < 0 || number > INT32_MAX) {
+    PyErr_Format(PyExc_ValueError, "device= takes a device's number from 0 on, got %ld", number);
+    return -1;
+  }
+  *device = (int)number;
+  return 0;
+}
+
 PyObject *aot_probe(PyObject *self, PyObject *device) {
   (void)self;
-  long ordinal = device == Py_None ? -1 : PyLong_AsLong(device);
-  if (ordinal == -1 && PyErr_Occurred())
+  int ordinal = -1;
+  if (device != Py_None && aot_device_number(device, &ordinal))
     return NULL;
   PyObject *facts = PyDict_New();
-  if (facts && put_facts(facts, (int)ordinal))
+  if (facts && put_facts(facts, ordinal))
     Py_CLEAR(facts);
   return facts;
 }

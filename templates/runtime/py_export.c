@@ -83,13 +83,21 @@ static int order_consumer(aot_own_array *self, PyObject *stream) {
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 
+/* Two numbers: PyArg_ParseTuple takes it as a bug of ours when it gets no tuple. */
+static int read_pair(PyObject *object, const char *name, int *first, int *second) {
+  if (PyTuple_Check(object))
+    return PyArg_ParseTuple(object, "ii", first, second) ? 0 : -1;
+  PyErr_Format(PyExc_TypeError, "__dlpack__(): %s must be a tuple of two ints", name);
+  return -1;
+}
+
 static int check_request(aot_own_array *self, PyObject *device, PyObject *copy) {
   if (copy == Py_True) {
     PyErr_SetString(PyExc_BufferError, "the array exports its own memory, no copies");
     return -1;
   }
   dl_device mine = device_of(self), wanted = mine;
-  if (device != Py_None && !PyArg_ParseTuple(device, "ii", &wanted.type, &wanted.id))
+  if (device != Py_None && read_pair(device, "dl_device", &wanted.type, &wanted.id))
     return -1;
   if (wanted.type == mine.type && wanted.id == mine.id)
     return 0;
@@ -104,7 +112,7 @@ PyObject *aot_own_array_dlpack(PyObject *object, PyObject *args, PyObject *words
   if (!PyArg_ParseTupleAndKeywords(args, words, "|$OOOO:__dlpack__", names, &stream, &version, &device, &copy))
     return NULL;
   int major = 0, minor = 0;
-  if (version != Py_None && !PyArg_ParseTuple(version, "ii", &major, &minor))
+  if (version != Py_None && read_pair(version, "max_version", &major, &minor))
     return NULL;
   if (check_request(self, device, copy) || order_consumer(self, stream))
     return NULL;

@@ -61,7 +61,7 @@ static int read_extent(const aot_call *call, const char *option, PyObject *objec
   *extent = PyLong_AsLongLong(number);
   Py_DECREF(number);
   if (*extent == -1 && PyErr_Occurred())
-    return -1;
+    return PyErr_ExceptionMatches(PyExc_OverflowError) ? wrong_size(call, option, "is larger than any GPU takes") : -1;
   if (*extent >= 0)
     return 0;
   PyErr_Format(PyExc_ValueError, "%s.%s(): %s= is negative: %lld", call->callable->source->name, call->callable->name, option, (long long)*extent);

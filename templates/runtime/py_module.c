@@ -211,8 +211,7 @@ static int device_option(PyObject *args, PyObject *words, const char *format, in
     int code = aot_current_device(device);
     return code ? aot_raise(code, aot_last_error()) : 0;
   }
-  *device = (int)PyLong_AsLong(option);
-  return *device == -1 && PyErr_Occurred() ? -1 : 0;
+  return aot_device_number(option, device);
 }
 
 static PyObject *preload(PyObject *self, PyObject *args, PyObject *words) {

@@ -58,9 +58,32 @@ static int overflow(const aot_call *call, uint32_t index, PyObject *object) {
   return aot_wrong(call, index, PyExc_OverflowError, ", got a number out of its range: %R", object);
 }
 
+/* numpy's bools are no integers: they are what its comparisons give, so an i1 takes them. */
+static PyObject *whole_number(const aot_value *value, PyObject *object) {
+  PyObject *number = PyNumber_Index(object);
+  if (number || value->dl_code != AOT_DL_BOOL || !PyErr_ExceptionMatches(PyExc_TypeError))
+    return number;
+  PyObject *type, *cause, *trace;
+  PyErr_Fetch(&type, &cause, &trace);
+  PyObject *name = aot_type_name(object);
+  if (name && (!PyUnicode_CompareWithASCIIString(name, "numpy.bool") || !PyUnicode_CompareWithASCIIString(name, "numpy.bool_"))) {
+    int truth = PyObject_IsTrue(object);
+    number = truth < 0 ? NULL : PyLong_FromLong(truth);
+  }
+  Py_XDECREF(name);
+  if (!number && !PyErr_Occurred()) {
+    PyErr_Restore(type, cause, trace);
+    return NULL;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(cause);
+  Py_XDECREF(trace);
+  return number;
+}
+
 static int read_integer(const aot_call *call, uint32_t index, void *slot) {
   const aot_value *value = &call->callable->args[index];
-  PyObject *object = call->args[index], *number = PyNumber_Index(object);
+  PyObject *object = call->args[index], *number = whole_number(value, object);
   if (!number)
     return wrong_number(call, index, object, "an int");
   int over = 0;

@@ -285,6 +285,43 @@ def case_dlpack_keywords_and_lifetime() -> None:
     assert kit.released == ["deleter"]
 
 
+def case_broken_tensors() -> None:
+    """Nothing is read through what an exporter says before it was looked at."""
+    memory = kit.Memory(64)
+
+    def exported(**changes: Any) -> Any:
+        managed = kit.ManagedOld()
+        tensor = managed.tensor
+        extents = (ctypes.c_int64 * 1)(changes.pop("extent", 8))
+        tensor.data, tensor.rank, tensor.shape = memory.address, 1, extents
+        tensor.device.type, tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = kit.CUDA, 2, 32, 1
+        for name, value in changes.items():
+            setattr(tensor, name, value)
+        capsule = kit.api.PyCapsule_New(ctypes.addressof(managed), b"dltensor", None)
+        return types.SimpleNamespace(__dlpack__=lambda **words: capsule, alive=(managed, extents))
+
+    demo.twice(exported())
+    refused(ValueError, "dimensions without extents", demo.twice, exported(shape=None))
+    refused(ValueError, "number of dimensions", demo.twice, exported(rank=-1))
+    refused(ValueError, "number of dimensions", demo.twice, exported(rank=2**31 - 1))
+    refused(ValueError, "negative extent", demo.twice, exported(extent=-8))
+    refused(ValueError, "more elements than memory", demo.twice, exported(extent=2**62))
+    refused(ValueError, "elements at address 0", demo.twice, exported(data=None))
+    empty_table = kit.Exchange()
+    empty_table.major = 1
+    table = kit.api.PyCapsule_New(ctypes.addressof(empty_table), b"dlpack_exchange_api", None)
+    refused(TypeError, "an array", demo.twice, type("Empty", (), {"__dlpack_c_exchange_api__": table})())
+
+
+def case_options_out_of_range() -> None:
+    for device in (-1, 2**31, 2**40):
+        refused(ValueError, "device=", demopkg.check, device)
+        refused(ValueError, "device=", demopkg.preload, device)
+    array = demo.twice(CudaArray(F32_8))
+    refused(TypeError, "max_version must be a tuple", array.__dlpack__, max_version=1)
+    refused(TypeError, "dl_device must be a tuple", array.__dlpack__, dl_device=2)
+
+
 def case_broken_protocols() -> None:
     array = CudaArray(F32_8)
 
@@ -301,6 +338,12 @@ def case_broken_protocols() -> None:
     refused(TypeError, "tuples of one length", demo.twice, cai(strides=(4, 4)))
     refused(ValueError, "multiples of the element's size", demo.twice, cai(strides=(6,)))
     refused(TypeError, "must be a dict", demo.twice, types.SimpleNamespace(__cuda_array_interface__=3))
+
+    refused(TypeError, "of no known type", demo.twice, cai(typestr="<f-4"))
+    refused(ValueError, "negative extent", demo.twice, cai(shape=(-8,)))
+    refused(ValueError, "more elements than memory", demo.twice, cai(shape=(2**62,)))
+    refused(ValueError, "elements at address 0", demo.twice, cai(data=(0, False)))
+    refused(TypeError, "argument 1 'x': .* cannot be taken", demo.twice, cai(data=(2**70, False)))
 
     class Raising:
         def __dlpack_device__(self) -> tuple[int, int]:
