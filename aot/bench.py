@@ -85,6 +85,7 @@ def bench(request: BenchRequest) -> Benched:
         )
         verify.check_names(todo, chosen)
         sizes = tuple(verify.run_children(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True)))
+        verify.check_letters(request.dims, {letter for each in sizes for letter in each.letters})
         # In a process that has called nothing yet: the first call is to be a cold one.
         todo = dataclasses.replace(todo, folder=str(Path(scratch, "times")), mode=job.TIME, sizes=sizes)
         reports = verify.run_children(todo, chosen, TimedReport, _died)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -96,6 +97,7 @@ def verify(request: VerifyRequest) -> Verified:
         check_names(todo, chosen)
         reports = tuple(run_children(todo, chosen, FunctionReport, _died))
         verified = Verified(found.package, found.manifest["version"], gpu, reports)
+    check_letters(request.dims, {letter for report in verified.reports for letter in _letters(report.signature)})
     if not any(row.compared or not row.ok for row in verified.rows):
         reasons = "\n".join(f"  {row.function}: {row.note}" for row in verified.rows)
         raise UsageError(f"nothing could be compared:\n{reasons}")
@@ -142,6 +144,21 @@ def check_names(todo: VerifyJob, chosen: Sequence[Signature]) -> None:
             f"--dims: no function has a dynamic dimension '{wrong[0]}'",
             hint=f"dynamic dimensions are {', '.join(sorted(dims)) or 'none'}",
         )
+
+
+def check_letters(dims: Sequence[str], known: Set[str]) -> None:
+    """The names without an axis in --dims are letters of some function."""
+    unknown = [name for name in options.extents(dims) if "." not in name and name not in known]
+    if unknown:
+        raise UsageError(
+            f"--dims: no function has a dimension '{unknown[0]}'",
+            hint=f"letters here are {', '.join(sorted(known)) or 'none'}; or name argument and axis, as in x.0=64",
+        )
+
+
+def _letters(signature: str) -> list[str]:
+    """``m`` and ``n`` of ``f(x[m,n,4])``."""
+    return [word for inside in re.findall(r"\[([^\]]*)\]", signature) for word in inside.split(",") if word.isalnum()]
 
 
 def run_children(

@@ -16,7 +16,7 @@ import pytest
 from aot import pipeline, verify
 from aot.errors import AotError, UsageError
 from aot.verify import Verified, VerifyRequest
-from aot.verifying import dims, options, values
+from aot.verifying import dims, options, shapes, values
 from aot.verifying.compare import Tolerance, compare
 from aot.verifying.signature import Dim, Parameter, Signature
 
@@ -205,6 +205,13 @@ def test_the_users_extents_and_ranges_count(package: Path, references: str) -> N
     assert found.ok
 
 
+def test_large_shapes_stay_small_enough() -> None:
+    five = signature((None,) * 5)
+    found = dims.find(five, lambda e: "", {})
+    past = next(shape for shape in shapes.shapes(five, found) if shape.label == "past a tile")
+    assert [past.extents[0, axis] for axis in range(5)] == [3, 5, 17, 33, 129]
+
+
 def test_positions_stay_inside() -> None:
     rows = Parameter("table", "f16", (None, 4), "in")
     gather = Signature("s", "f", "tensor", True, True, (rows, Parameter("ids", "i64", (None,), "in")), (), ())
@@ -243,6 +250,7 @@ TROUBLE = [
     ("dims without a value", {"dims": ("m",)}, "--dims: 'm' is not NAME=VALUE"),
     ("dims that are no number", {"dims": ("m=many",)}, "--dims: 'm=many': an extent is a whole number"),
     ("dims of nothing", {"dims": ("z.0=3",)}, "no function has a dynamic dimension 'z.0'"),
+    ("dims of no letter", {"dims": ("q=3",)}, "no function has a dimension 'q'"),
     ("a range without an end", {"ranges": ("ids=3",)}, "a range is LOW:HIGH"),
     ("a range of nothing", {"ranges": ("idz=0:3",)}, "no function has an argument 'idz'"),
     ("an end of nothing", {"ranges": ("x=0:zz",)}, "'zz' is neither a number nor a dimension"),
@@ -298,6 +306,8 @@ def test_sums_may_be_off_by_more_and_users_decide() -> None:
     assert compare(got, expected, 1000).ok
     assert not compare(got, expected, 1000, Tolerance(rtol=1e-6, atol=0)).ok
     assert compare(got, expected, 1).max_ulps == 200
+    # Sums of f16 are taken in f32 and rounded once: their length is no excuse.
+    assert not compare(np.float16([1.02]), np.float16([1]), 1000).ok
 
 
 def test_options_take_lists() -> None:

@@ -3,8 +3,8 @@
 In: got and expected, the length of the longest sum behind an element. Out: Difference: the largest errors, where the
 worst one is, and whether all are within tolerance.
 
-An element may be off by ``rtol`` of itself and by ``atol`` of the array's root mean square; both grow with the square
-root of the sum's length, as rounding errors of a sum do. Integers and booleans must be equal; NaN equals NaN.
+An element may be off by ``rtol`` of itself and by ``atol``, as much of the array's root mean square; both grow with the
+square root of the sum's length, as rounding errors of a sum do. Integers and booleans must be equal; NaN equals NaN.
 
 >>> compare(np.float32([1, 2]), np.float32([1, 2.5]), 1).where                   # doctest: +SKIP
 '1'
@@ -21,6 +21,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 ROUNDINGS = {2: 4.0, 4: 16.0, 8: 64.0}
 """How many units in the last place an element may be off, by bytes of the type."""
+WIDE_EPS = 2.0**-23
+"""Of f32."""
 SMALL_FLOATS = {"bfloat16": (8, -126), "float16": (11, -14), "float32": (24, -126), "float64": (53, -1022)}
 """Bits of the significand, least exponent."""
 
@@ -96,13 +98,19 @@ def _close(got: Array, expected: Array, length: int, tolerance: Tolerance) -> Di
         away = np.where(same, 0.0, np.abs(one - other))
     away = np.where(np.isnan(away), np.inf, away)
     magnitude = np.where(np.isfinite(np.abs(other)), np.abs(other), 0.0)
-    step = _eps(got.dtype) * ROUNDINGS.get(_real_bytes(got.dtype), 2.0) * math.sqrt(max(1, length))
+    step = _step(got.dtype, length)
     rtol = step if tolerance.rtol is None else tolerance.rtol
     atol = step * _scale(magnitude) if tolerance.atol is None else tolerance.atol
     allowed = rtol * magnitude + atol
     share = np.divide(away, allowed, out=np.where(away > 0, np.inf, 0.0), where=allowed > 0)
     relative = away / np.maximum(magnitude, np.finfo("f8").tiny)
     return _found(_Errors(got, expected, away, share), relative, away / _spacing(magnitude, got.dtype))
+
+
+def _step(kind: np.dtype[Any], length: int) -> float:
+    """What an element may be off by, relative to itself; sums of narrow floats are taken in f32, and rounded once."""
+    once, size = _eps(kind) * ROUNDINGS.get(_real_bytes(kind), 2.0), max(4, _real_bytes(kind))
+    return max(once, min(_eps(kind), WIDE_EPS) * ROUNDINGS[size] * math.sqrt(max(1, length)))
 
 
 def _found(errors: _Errors, relative: Array, ulps: Array) -> Difference:

@@ -68,6 +68,7 @@ def _enough(signature: Signature, extents: Mapping[Dim, int]) -> bool:
         if each.shape is not None
     )
     operations = cost.estimate(signature, extents, "operations") or 0
+    moved += cost.estimate(signature, extents, "written") or 0
     return moved >= ENOUGH_BYTES or operations >= ENOUGH_OPERATIONS
 
 
