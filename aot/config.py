@@ -103,6 +103,10 @@ def _text(value: Any) -> str:
     return "" if isinstance(value, str) and value.strip() else "a text is needed"
 
 
+def _line(value: Any) -> str:
+    return "" if not _text(value) and value.isprintable() else "one line of text is needed"
+
+
 def _texts(value: Any) -> str:
     good = isinstance(value, list) and value and all(isinstance(item, str) and item.strip() for item in value)
     return "" if good else 'a list of texts is needed, such as ["…", "…"]'
@@ -131,7 +135,7 @@ def _hosts(value: Any) -> str:
     return _texts(value) or next((_choice(*HOSTS)(item) for item in value if item not in HOSTS), "")
 
 
-PACKAGE_KEYS: Mapping[str, Check] = {"name": _text, "version": _text, "description": _text, "license": _text}
+PACKAGE_KEYS: Mapping[str, Check] = {"name": _text, "version": _text, "description": _line, "license": _text}
 BUILD_KEYS: Mapping[str, Check] = {
     "archs": _archs,
     "ptx": _flag,

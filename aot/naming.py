@@ -22,6 +22,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -160,6 +161,17 @@ def version(text: str) -> str:
         return str(Version(text))
     except InvalidVersion as error:
         raise UsageError(f"'{text}' is no version", hint="versions look like 1.0, 2.1.3 or 1.0rc1 (PEP 440)") from error
+
+
+def spdx(text: str) -> str:
+    """The SPDX expression in its normal form; UsageError when it is none."""
+    try:
+        return str(canonicalize_license_expression(text))
+    except InvalidLicenseExpression as error:
+        raise UsageError(
+            f"'{text}' is no license: {error}",
+            hint="licenses are SPDX expressions, such as Apache-2.0 or MIT OR BSD-3-Clause",
+        ) from error
 
 
 def _problem(name: str) -> str:

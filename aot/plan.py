@@ -116,7 +116,8 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         tools, sorted({pick.image for each in chosen for pick in each.selection.picks}, key=Target.sort_key)
     )
     out, work = Path(request.out).absolute(), Path(request.work).absolute()
-    for place in (out, work):
+    dump = Path(request.dump).absolute() if request.dump else None
+    for place in filter(None, (out, work, dump)):
         fileset.check_writable(place)
     return Plan(
         package=package,
@@ -132,7 +133,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         sdist=request.sdist,
         out=out,
         work=work,
-        dump=Path(request.dump).absolute() if request.dump else None,
+        dump=dump,
         notes=(*requested.notes, *_notes(requested.targets, left_out, ptx=ptx)),
         cpu=requested.host,
     )
@@ -150,20 +151,23 @@ def _settings(paths: Sequence[str]) -> tuple[Path, Config]:
 
 def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageNames:
     said = settings.package
-    name = naming.distribution(request.name or said.name or naming.from_folder(folder.resolve().name))
+    given = said.name or naming.from_folder(folder.resolve().name)
+    # What the command line says counts also when it is empty: a variable that is not set is a mistake.
+    name = naming.distribution(given if request.name is None else request.name)
+    version = said.version or DEFAULT_VERSION
     return PackageNames(
         name=naming.import_name(name),
         distribution=name,
-        version=naming.version(request.version or said.version or DEFAULT_VERSION),
+        version=naming.version(version if request.version is None else request.version),
         description=said.description or "",
-        license=said.license or "",
+        license=naming.spdx(said.license) if said.license else "",
     )
 
 
 def _archs(request: BuildRequest, settings: Config, env: Mapping[str, str]) -> archlist.ArchList:
     """Command line, then environment, then ``aot.toml``, then the default."""
     said = env.get(ARCHS_VARIABLE) or settings.build.archs or archlist.DEFAULT
-    if request.archs is not None:  # also when it is empty: a variable that is not set is a mistake
+    if request.archs is not None:
         said = request.archs
     return archlist.parse(said, driver.capabilities)
 
