@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
 MAX_LINE = 200
 """Characters of a source line that are shown."""
 

@@ -82,7 +82,7 @@ class Argument:
     name: str
     type: ValueType
     role: str = "in"
-    """``in`` (read only), ``destination`` (written, and returned as a result), ``ref`` (memref: read and written), ``scalar``."""
+    """``in`` (read), ``destination`` (written, and returned as a result), ``ref`` (memref: both), ``scalar``."""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,18 @@ def test_elements_that_are_put_in(i: int, fits: bool) -> None:
             program(ELEMENTS).call("put", X, 7.0, i)
 
 
+def test_a_destination_of_another_length_is_named() -> None:
+    into = program(
+        "func.func @f(%x: tensor<?xf32>, %target: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %r = linalg.map { math.absf } ins(%x : tensor<?xf32>) outs(%target : tensor<?xf32>)\n"
+        "  return %r : tensor<?xf32>\n}\n"
+    )
+    with pytest.raises(cpurun.CallError) as caught:
+        into.call("f", X, X[:5].copy())
+    message = into.lowered.messages[int(str(caught.value).split()[-1])]
+    assert "dimension 0 of 'arg1' must be dimension 0 of 'arg0'" in message  # the harness knows no names
+
+
 def test_integers_narrower_than_a_byte_keep_their_sign() -> None:
     """Arrays of i2 are int8 in Python."""
     results = program(NARROW).call("f", np.array([-2, -1, 0, 1], "i1")).results

@@ -125,9 +125,24 @@ def _last(expression: ir.AffineExpr, loops: dict[int, _Axis]) -> ir.Value | None
 def _name(
     value: ir.Value, axis: int, number: int, op: ir.Operation, function: ir.Operation, signature: Function
 ) -> str:
+    value, axis = _shaped_like(value, axis)
     if mlir.owner(value) == function.regions[0].blocks[0]:
         return f"dimension {axis} of '{signature.args[ir.BlockArgument(value).arg_number].name}'"
     return f"dimension {axis} of operand {number} of {op.name}"
+
+
+def _shaped_like(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
+    """What an empty tensor has its extent from: a destination whose content nobody reads has become such a tensor."""
+    made_by = mlir.owner(value)
+    if not isinstance(made_by, ir.Operation) or made_by.name != "tensor.empty" or not value.type.is_dynamic_dim(axis):
+        return value, axis
+    size = mlir.owner(made_by.operands[sum(value.type.is_dynamic_dim(before) for before in range(axis))])
+    if not isinstance(size, ir.Operation) or size.name != "tensor.dim":
+        return value, axis
+    number = mlir.owner(size.operands[1])
+    if not isinstance(number, ir.Operation) or number.name != "arith.constant":
+        return value, axis
+    return size.operands[0], int(ir.IntegerAttr(number.attributes["value"]).value)
 
 
 def _index(value: int) -> ir.Value:
