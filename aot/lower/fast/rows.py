@@ -1,0 +1,416 @@
+"""The kernel of a region of rows: each row is read once, reduced by its threads, and written once.
+
+In: a region, its places, and a tile. Out: a ``gpu.launch``.
+
+``group`` threads work on a row, ``rows`` rows in a block. A thread holds ``vectors`` chunks of ``width`` columns; with
+``keep`` = REGISTERS that is its part of the row, and the code is straight. With SHARED it loops, and keeps what later
+passes need in shared memory; with MEMORY it reads again. A pass ends with each level of reductions; results are stored
+in a last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+from mlir.dialects import arith, gpu, memref, scf
+
+from aot.lower import rtcalls, schedule
+from aot.lower.fast import exchange
+from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator, guard, pack, store_vector
+from aot.lower.fast.exchange import Exchange
+from aot.lower.fast.places import Place, Space
+from aot.lower.fast.reducers import Reducer
+from aot.lower.fast.region import FULL, Member, Node, Product, Region, Source, Store
+
+REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
+_ROOM = 16
+"""Bytes that a cached row may take more than its elements: it begins and ends at a whole vector."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a kernel divides the work."""
+
+    name: str
+    group: int
+    rows: int
+    vectors: int
+    width: int
+    mode: str
+    keep: str = REGISTERS
+
+    @property
+    def threads(self) -> int:
+        return self.group * self.rows
+
+    @property
+    def reach(self) -> int:
+        """Columns that all chunks of one pass of straight code hold."""
+        return self.group * self.vectors * self.width
+
+    def text(self) -> str:
+        """For reports."""
+        return f"{self.name}: {self.group} threads x {self.rows} rows, {self.vectors} x {self.width}, {self.mode}, {self.keep}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all kernels of a region have in common."""
+
+    region: Region
+    space: Space
+    places: dict[Source, Place]
+    stores: tuple[tuple[Store, Place], ...]
+
+    def cached(self) -> list[Source]:
+        """Sources that more than one pass reads."""
+        passes = _passes(self.region)
+        counts: dict[Source, int] = {}
+        for nodes in passes:
+            for source in _needed(nodes):
+                counts[source] = counts.get(source, 0) + 1
+        return [source for source, count in counts.items() if count > 1 and source.kind == FULL]
+
+    def scratch(self) -> int:
+        """Bytes of shared memory for exchanges."""
+        return sum(len(member.operation.outputs) for member in self.region.reductions) * exchange.SLOT_BYTES
+
+
+def launch(job: Job, tile: Tile) -> ir.Operation:
+    """Emit the kernel at the insertion point."""
+    per_block = rtcalls.index(tile.rows)
+    less = arith.AddIOp(job.space.rows.value, rtcalls.index(tile.rows - 1)).result
+    blocks = arith.DivUIOp(less, per_block).result
+    one = rtcalls.index(1)
+    op = gpu.LaunchOp(
+        (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=_shared(job, tile)
+    ).operation
+    op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(tile.text())
+    body = op.regions[0].blocks[0]
+    with ir.InsertionPoint(body):
+        end = gpu.TerminatorOp()
+    with ir.InsertionPoint(end):
+        _Kernel(job, tile, body).emit()
+    return op
+
+
+def _shared(job: Job, tile: Tile) -> ir.Value | None:
+    """Bytes of dynamic shared memory; None for none."""
+    scratch = job.scratch() if tile.group > exchange.WARP else 0
+    if tile.keep != SHARED:
+        return _word(rtcalls.index(scratch)) if scratch else None
+    total = rtcalls.index(scratch)
+    for source in job.cached():
+        total = arith.AddIOp(total, _cache_bytes(job, source, tile)).result
+    return _word(total)
+
+
+def _word(value: ir.Value) -> ir.Value:
+    return arith.IndexCastOp(ir.IntegerType.get_signless(32), value).result
+
+
+def _cache_bytes(job: Job, source: Source, tile: Tile) -> ir.Value:
+    """Whole vectors for a row and what may come before it."""
+    size = rtcalls.storage_bytes(job.places[source].element)
+    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(2 * tile.width)).result
+    data = arith.MulIOp(columns, rtcalls.index(size)).result
+    blocks = arith.DivUIOp(arith.AddIOp(data, rtcalls.index(_ROOM - 1)).result, rtcalls.index(_ROOM)).result
+    return arith.MulIOp(blocks, rtcalls.index(_ROOM)).result
+
+
+def _passes(region: Region) -> list[list[Node]]:
+    """What each pass over the columns computes: the inputs of one level's reductions, and at last the stores."""
+    levels = sorted({member.level for member in region.reductions})
+    passes: list[list[Node]] = []
+    for each in levels:
+        members = [member for member in region.reductions if member.level == each]
+        passes.append([node for member in members for node in member.nodes if node is not None])
+    passes.append([store.product for store in region.stores if store.product.kind == FULL])
+    return passes
+
+
+def _needed(nodes: Sequence[Node]) -> list[Source]:
+    """Sources that nodes come from, without those that only row values come from."""
+    found: dict[Source, None] = {}
+    work = list(nodes)
+    seen: set[object] = set()
+    while work:
+        node = work.pop()
+        if isinstance(node, Source):
+            found[node] = None
+        elif node.kind == FULL and node.member not in seen:
+            seen.add(node.member)
+            work += [each for each in node.member.nodes if each is not None]
+    return list(found)
+
+
+@dataclass
+class _Kernel:
+    """The code of one kernel."""
+
+    job: Job
+    tile: Tile
+    block: ir.Block
+    chunks: list[Chunk] = field(default_factory=list)
+    """Kept from pass to pass when the row is in registers."""
+
+    def emit(self) -> None:
+        tile, region = self.tile, self.job.region
+        thread = self.block.arguments[3]
+        self.lane = thread if tile.rows == 1 else arith.RemUIOp(thread, rtcalls.index(tile.group)).result
+        row, self.here = self._row(thread)
+        shift = self._shift(row)
+        self.code = Evaluator(region, self.job.places, self.job.space, tile.width, tile.mode, row, shift)
+        needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(region.reductions))
+        shared = exchange.shared_memory() if needs_shared else None
+        self.exchange = Exchange(tile.group, thread, shared)
+        self._prepare(0)
+        self._make_caches(shared)
+        levels = sorted({member.level for member in region.reductions})
+        for each in levels:
+            self._reduce([member for member in region.reductions if member.level == each])
+            self._prepare(each)
+            self._filled(each == levels[0])
+        self._store_rows()
+        full = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
+        if full:
+            sources = self._columns_of([store.product for store, _ in full])
+            self._pass(sources, lambda chunks: self._store(full, chunks))
+
+    def _row(self, thread: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+        """The thread's row, and whether there is such a row; behind the last one it works on that one."""
+        tile = self.tile
+        if tile.rows == 1:
+            return self.block.arguments[0], None
+        first = arith.MulIOp(self.block.arguments[0], rtcalls.index(tile.rows)).result
+        row = arith.AddIOp(first, arith.DivUIOp(thread, rtcalls.index(tile.group)).result).result
+        count = self.job.space.rows
+        if count.static is not None and count.static % tile.rows == 0:
+            return row, None
+        here = arith.CmpIOp(arith.CmpIPredicate.ult, row, count.value).result
+        last = arith.SubIOp(count.value, rtcalls.index(1)).result
+        return arith.MinUIOp(row, last).result, here
+
+    def _shift(self, row: ir.Value) -> ir.Value | None:
+        if self.tile.mode != SHIFTED:
+            return None
+        begin = arith.MulIOp(row, self.job.space.columns.value).result
+        return arith.AndIOp(begin, rtcalls.index(self.tile.width - 1)).result
+
+    def _prepare(self, known: int) -> None:
+        """Compute what is one for each row, here, where all that follows can use it."""
+        region, code = self.job.region, self.code
+        if known == 0:
+            for loop in range(len(region.rows)):
+                code._index(loop, None)
+            for source in region.sources():
+                if not code.varies(source):
+                    code.row_value(source)
+        for member in region.members:
+            if member.kind != FULL and member.reducer is None and member.level <= known:
+                code.row_value(Product(member, 0))
+
+    def _make_caches(self, shared: ir.Value | None) -> None:
+        if self.tile.keep != SHARED or shared is None:
+            return
+        offset = rtcalls.index(self.job.scratch() if self.tile.group > exchange.WARP else 0)
+        space = ir.Attribute.parse(exchange.SHARED)
+        for source in self.job.cached():
+            count = arith.AddIOp(self.job.space.columns.value, rtcalls.index(2 * self.tile.width)).result
+            kind = ir.MemRefType.get([rtcalls.DYNAMIC], self.job.places[source].element, memory_space=space)
+            view = memref.ViewOp(kind, shared, offset, [count]).result
+            self.code.caches[source] = Cache(view, filling=True)
+            offset = arith.AddIOp(offset, _cache_bytes(self.job, source, self.tile)).result
+
+    def _filled(self, first: bool) -> None:
+        """What the first pass has read is in shared memory from now on."""
+        if not first:
+            return
+        read = _needed(_passes(self.job.region)[0])
+        for source, cache in self.code.caches.items():
+            self.code.caches[source] = Cache(cache.memory, filling=source not in read)
+
+    def _columns_of(self, nodes: Sequence[Node]) -> list[Source]:
+        return [source for source in _needed(nodes) if self.code.varies(source)]
+
+    def _pass(self, sources: Sequence[Source], work: Callable[[list[Chunk]], None]) -> None:
+        """Do something with all chunks of the row."""
+        if self.tile.keep == REGISTERS:
+            self.chunks = self.chunks or self._chunks(None)
+            self.code.prefetch(sources, self.chunks)
+            work(self.chunks)
+            return
+        loop = scf.ForOp(rtcalls.index(0), self._trips(), rtcalls.index(1))
+        with ir.InsertionPoint(loop.body):
+            end = scf.YieldOp([])
+        with ir.InsertionPoint(end):
+            chunks = self._chunks(loop.induction_variable)
+            self.code.prefetch(sources, chunks)
+            work(chunks)
+
+    def _trips(self) -> ir.Value:
+        """Iterations that reach the end of the longest row."""
+        extra = self.tile.reach - 1 + (self.tile.width - 1 if self.tile.mode == SHIFTED else 0)
+        total = arith.AddIOp(self.job.space.columns.value, rtcalls.index(extra)).result
+        return arith.DivUIOp(total, rtcalls.index(self.tile.reach)).result
+
+    def _chunks(self, turn: ir.Value | None) -> list[Chunk]:
+        tile = self.tile
+        first = arith.MulIOp(self.lane, rtcalls.index(tile.width)).result
+        if turn is not None:
+            first = arith.AddIOp(first, arith.MulIOp(turn, rtcalls.index(tile.reach)).result).result
+        stride = tile.group * tile.width
+        return [self._chunk(arith.AddIOp(first, rtcalls.index(k * stride)).result) for k in range(tile.vectors)]
+
+    def _chunk(self, position: ir.Value) -> Chunk:
+        columns = self.job.space.columns.value
+        if self.tile.mode == EXACT:
+            return Chunk(position, position)
+        if self.tile.mode != SHIFTED:
+            return Chunk(position, position, arith.CmpIOp(arith.CmpIPredicate.ult, position, columns).result)
+        assert self.code.shift is not None
+        column = arith.SubIOp(position, self.code.shift).result
+        valid = arith.CmpIOp(arith.CmpIPredicate.slt, column, columns).result
+        begins = arith.CmpIOp(arith.CmpIPredicate.sge, column, rtcalls.index(0)).result
+        end = arith.SubIOp(columns, rtcalls.index(self.tile.width)).result
+        ends = arith.CmpIOp(arith.CmpIPredicate.sle, column, end).result
+        return Chunk(column, position, valid, arith.AndIOp(begins, ends).result)
+
+    def _reduce(self, members: Sequence[Member]) -> None:
+        """One pass for reductions of the same level."""
+        sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
+        starts = {member: self.code.initial(member) for member in members}
+        running = [each for member in members for each in _reducer(member).neutral(starts[member])]
+        if self.tile.keep == REGISTERS:
+            self.chunks = self.chunks or self._chunks(None)
+            self.code.prefetch(sources, self.chunks)
+            running = self._accumulate(members, starts, self.chunks, running)
+        else:
+            loop = scf.ForOp(rtcalls.index(0), self._trips(), rtcalls.index(1), running)
+            with ir.InsertionPoint(loop.body):
+                chunks = self._chunks(loop.induction_variable)
+                self.code.prefetch(sources, chunks)
+                scf.YieldOp(self._accumulate(members, starts, chunks, list(loop.inner_iter_args)))
+            running = list(loop.results)
+        for member in members:
+            size = len(starts[member])
+            partial, running = running[:size], running[size:]
+            done = self.exchange.all(_reducer(member), partial)
+            self.code.rows[member] = _reducer(member).conclude(starts[member], done)
+
+    def _accumulate(
+        self,
+        members: Sequence[Member],
+        starts: dict[Member, list[ir.Value]],
+        chunks: Sequence[Chunk],
+        running: list[ir.Value],
+    ) -> list[ir.Value]:
+        done: list[ir.Value] = []
+        for member in members:
+            size = len(starts[member])
+            mine, running = running[:size], running[size:]
+            for chunk in chunks:
+                mine = self._one_chunk(member, starts[member], chunk, mine)
+            done += mine
+        return done
+
+    def _one_chunk(
+        self, member: Member, start: list[ir.Value], chunk: Chunk, running: list[ir.Value]
+    ) -> list[ir.Value]:
+        reducer = _reducer(member)
+        elements = [
+            reducer.admit(start, self.code.elements(member, chunk, number, reducer.elements))
+            for number in range(self.tile.width)
+        ]
+        if chunk.valid is None:
+            return reducer.combine(running, _tree(member, elements))
+        types = [value.type for value in running]
+        if chunk.inside is None:
+            together = reducer.combine(running, _tree(member, elements))
+            return [arith.SelectOp(chunk.valid, new, old).result for new, old in zip(together, running, strict=True)]
+        choice = scf.IfOp(chunk.inside, types, has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp(reducer.combine(running, _tree(member, elements)))
+        with ir.InsertionPoint(choice.else_block):
+            scf.YieldOp(self._at_edge(member, chunk, elements, running))
+        return list(choice.results)
+
+    def _at_edge(
+        self, member: Member, chunk: Chunk, elements: list[list[ir.Value]], running: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Only elements that are in the row."""
+        for number, element in enumerate(elements):
+            inside = self._is_inside(chunk, number)
+            together = _reducer(member).combine(running, element)
+            running = [arith.SelectOp(inside, new, old).result for new, old in zip(together, running, strict=True)]
+        return running
+
+    def _is_inside(self, chunk: Chunk, number: int) -> ir.Value:
+        # As unsigned numbers, columns before the row are large ones.
+        column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
+        return arith.CmpIOp(arith.CmpIPredicate.ult, column, self.job.space.columns.value).result
+
+    def _store_rows(self) -> None:
+        """One thread of the row stores what is one for the row."""
+        stores = [pair for pair in self.job.stores if pair[0].product.kind != FULL]
+        if not stores:
+            return
+        values = [self.code.row_value(store.product) for store, _ in stores]
+        first = arith.CmpIOp(arith.CmpIPredicate.eq, self.lane, rtcalls.index(0)).result
+        indices = [self.code._indices(store.loops, None) for store, _ in stores]
+        with guard(self._and(first, self.here)):
+            for value, (_, place), at in zip(values, stores, indices, strict=True):
+                memref.StoreOp(value, place.memory, at)
+
+    @staticmethod
+    def _and(one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
+        if one is None or other is None:
+            return one if other is None else other
+        return arith.AndIOp(one, other).result
+
+    def _store(self, stores: Sequence[tuple[Store, Place]], chunks: Sequence[Chunk]) -> None:
+        """Store results of some chunks; all are computed first, since one may overwrite what another reads."""
+        values = [[self.code.values(store.product, chunk) for store, _ in stores] for chunk in chunks]
+        for chunk, columns in zip(chunks, values, strict=True):
+            with guard(self._and(chunk.valid, self.here)):
+                for each, (_, place) in zip(columns, stores, strict=True):
+                    self._store_chunk(place, chunk, each)
+
+    def _store_chunk(self, place: Place, chunk: Chunk, values: Sequence[ir.Value]) -> None:
+        wide = place.wide and place.flat and self.tile.width > 1
+        if wide and chunk.inside is None:
+            store_vector(pack(values, self.tile.width), place.memory, self.code.address(place, chunk.column))
+            return
+        if not wide or chunk.inside is None:
+            self._store_elements(place, chunk, values)
+            return
+        choice = scf.IfOp(chunk.inside, has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            store_vector(pack(values, self.tile.width), place.memory, self.code.address(place, chunk.column))
+            scf.YieldOp([])
+        with ir.InsertionPoint(choice.else_block):
+            end = scf.YieldOp([])
+        with ir.InsertionPoint(end):
+            self._store_elements(place, chunk, values)
+
+    def _store_elements(self, place: Place, chunk: Chunk, values: Sequence[ir.Value]) -> None:
+        for number, value in enumerate(values):
+            column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
+            with guard(self._is_inside(chunk, number) if chunk.inside is not None else None):
+                memref.StoreOp(value, place.memory, self.code.address(place, column))
+
+
+def _reducer(member: Member) -> Reducer:
+    assert member.reducer is not None
+    return member.reducer
+
+
+def _tree(member: Member, elements: Sequence[list[ir.Value]]) -> list[ir.Value]:
+    """Combine neighbours, then pairs of pairs: short chains of dependent operations."""
+    level_ = list(elements)
+    while len(level_) > 1:
+        paired = [_reducer(member).combine(a, b) for a, b in zip(level_[::2], level_[1::2], strict=False)]
+        level_ = paired + ([level_[-1]] if len(level_) % 2 else [])
+    return level_[0]
