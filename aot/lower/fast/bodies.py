@@ -1,7 +1,7 @@
-"""The body of a linalg operation, repeated for one element.
+"""The body of a linalg operation, repeated for one element or for a vector of neighbouring ones.
 
 In: a body, a value for each of its arguments that is needed, and the loops' indices. Out: the values asked for,
-computed at the insertion point.
+computed at the insertion point. Vectors keep the code small: the back end takes them apart.
 
 >>> evaluate(body, [x, y], indices, [yielded])                                # doctest: +SKIP
 """
@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
+from mlir.dialects import arith, vector
 
 from aot import mlir
+from aot.lower import rtcalls
+
+Index = Callable[[int], ir.Value]
+_VECTOR_DIALECTS = frozenset({"arith", "math"})
 
 
 def evaluate(
-    body: ir.Block,
-    arguments: Sequence[ir.Value | None],
-    index: Callable[[int], ir.Value],
-    wanted: Sequence[ir.Value],
+    body: ir.Block, arguments: Sequence[ir.Value | None], index: Index, wanted: Sequence[ir.Value]
 ) -> list[ir.Value]:
     """Values of the body for one element; operations that they do not need are left out."""
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
@@ -35,6 +37,86 @@ def evaluate(
         for old, new in zip(op.results, copy.results, strict=True):
             values[old] = new
     return [values.get(value, value) for value in wanted]
+
+
+def evaluate_vector(
+    body: ir.Block, arguments: Sequence[ir.Value | None], index: Index, wanted: Sequence[ir.Value], width: int
+) -> list[ir.Value]:
+    """The same for ``width`` elements; all arguments, indices and results are vectors."""
+    values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
+
+    def spread(value: ir.Value) -> ir.Value:
+        if value not in values:
+            values[value] = broadcast(value, width)
+        return values[value]
+
+    for op in _needed(body, wanted):
+        if op.name == "linalg.index":
+            values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
+        elif op.name == "arith.constant":
+            values[op.results[0]] = broadcast(op.clone().operation.results[0], width)
+        else:
+            made = like(op, [spread(value) for value in op.operands])
+            values.update(zip(op.results, made, strict=True))
+    return [spread(value) for value in wanted]
+
+
+def is_vectorial(body: ir.Block, wanted: Sequence[ir.Value]) -> bool:
+    """Whether the values can be computed on vectors: numbers that the hardware has, and operations on each alone."""
+    for op in _needed(body, wanted):
+        if op.name == "linalg.index":
+            continue
+        if op.name.split(".")[0] not in _VECTOR_DIALECTS or len(op.regions):
+            return False
+        if not all(_is_hardware(value.type) for value in [*op.operands, *op.results]):
+            return False
+    return all(_is_hardware(value.type) for value in wanted)
+
+
+def _is_hardware(kind: ir.Type) -> bool:
+    if isinstance(kind, ir.IntegerType):
+        return kind.width in (1, 8, 16, 32, 64)
+    return isinstance(kind, ir.IndexType) or (isinstance(kind, ir.FloatType) and kind.width >= 16)
+
+
+def like(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """The operation on other operands, all scalars or all vectors."""
+    shape = next((value.type.shape for value in operands if isinstance(value.type, ir.VectorType)), None)
+    results = [value.type if shape is None else ir.VectorType.get(shape, value.type) for value in op.results]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    made = ir.Operation.create(op.name, results=results, operands=list(operands), attributes=attributes)
+    return list(made.results)
+
+
+def broadcast(value: ir.Value, width: int) -> ir.Value:
+    """A vector of equal elements; the value itself for a width of 1."""
+    return value if width == 1 else vector.BroadcastOp(ir.VectorType.get([width], value.type), value).result
+
+
+def steps(first: ir.Value, width: int) -> ir.Value:
+    """``first``, ``first + 1``, ...: a vector of indices."""
+    kind = ir.VectorType.get([width], ir.IndexType.get())
+    counts = ir.DenseElementsAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), n) for n in range(width)], kind)
+    return arith.AddIOp(broadcast(first, width), arith.ConstantOp(kind, counts).result).result
+
+
+def pack(values: Sequence[ir.Value]) -> ir.Value:
+    """One vector of several elements; a single one as it is."""
+    if len(values) == 1:
+        return values[0]
+    return vector.FromElementsOp(ir.VectorType.get([len(values)], values[0].type), list(values)).result
+
+
+def unpack(value: ir.Value) -> list[ir.Value]:
+    """The elements of a vector; a scalar as it is."""
+    if not isinstance(value.type, ir.VectorType):
+        return [value]
+    return [vector.ExtractOp(value, [], [number]).result for number in range(value.type.shape[0])]
+
+
+def plus(value: ir.Value, number: int) -> ir.Value:
+    """An index and a known number."""
+    return value if not number else arith.AddIOp(value, rtcalls.index(number)).result
 
 
 def _needed(body: ir.Block, wanted: Sequence[ir.Value]) -> list[ir.Operation]:

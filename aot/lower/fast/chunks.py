@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
@@ -19,7 +20,7 @@ from mlir.dialects import arith, memref, scf, vector
 from aot.lower import rtcalls
 from aot.lower.fast import bodies
 from aot.lower.fast.places import VECTOR_BYTES, Extent, Place, Space
-from aot.lower.fast.region import COLUMN, FULL, PART, Member, Node, Product, Region, Source
+from aot.lower.fast.region import COLUMN, FULL, PART, ROW, Member, Node, Product, Region, Source
 
 EXACT, MASKED, SHIFTED = "exact", "masked", "shifted"
 
@@ -36,7 +37,7 @@ class Chunk:
     """Whether any element is in the row; None: always."""
     inside: ir.Value | None = None
     """SHIFTED: whether all are."""
-    memo: dict[object, list[ir.Value]] = field(default_factory=dict)
+    memo: dict[object, ir.Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Cache:
     """A source kept in shared memory, by position."""
 
     memory: ir.Value
+    """Of vectors."""
     filling: bool
     """Whether this is the first pass over the row."""
 
@@ -64,22 +66,23 @@ class Evaluator:
     """Results of reductions, and other values that are one for each row."""
     caches: dict[Source, Cache] = field(default_factory=dict)
 
-    def values(self, node: Node, chunk: Chunk) -> list[ir.Value]:
-        """An element for each column of the chunk."""
-        if not self.varies(node):
-            return [self.row_value(node)] * self.width
+    def values(self, node: Node, chunk: Chunk) -> ir.Value:
+        """A vector with an element for each column of the chunk; a scalar when that is one."""
         key: object = node if isinstance(node, Source) else (node.member, node.number)
         if key not in chunk.memo:
-            if isinstance(node, Source):
+            if not self.varies(node):
+                chunk.memo[key] = bodies.broadcast(self.row_value(node), self.width)
+            elif isinstance(node, Source):
                 chunk.memo[key] = self._load(node, chunk)
             else:
-                self._compute(node.member, chunk)
+                results = self.elements(node.member, chunk, node.member.operation.yielded)
+                chunk.memo.update(((node.member, number), value) for number, value in enumerate(results))
         return chunk.memo[key]
 
     def varies(self, node: Node) -> bool:
         """Whether columns have values of their own."""
         if isinstance(node, Product):
-            return node.kind == FULL
+            return node.kind != ROW
         return node.kind in (FULL, COLUMN) or (
             node.kind == PART and any(loop >= len(self.region.rows) for loop in node.loops)
         )
@@ -100,17 +103,33 @@ class Evaluator:
     def _row_or_none(self, node: Node | None) -> ir.Value | None:
         return None if node is None else self.row_value(node)
 
-    def elements(self, member: Member, chunk: Chunk, number: int, wanted: Sequence[ir.Value]) -> list[ir.Value]:
-        """Values of a member's body for one column of the chunk."""
-        arguments = [None if node is None else self.values(node, chunk)[number] for node in member.nodes]
-        column = _plus(chunk.column, number)
-        return bodies.evaluate(member.operation.body, arguments, lambda loop: self._index(loop, column), wanted)
+    def elements(self, member: Member, chunk: Chunk, wanted: Sequence[ir.Value]) -> list[ir.Value]:
+        """Values of a member's body for the columns of the chunk."""
+        body = member.operation.body
+        inputs = [None if self._is_running(member, number) else node for number, node in enumerate(member.nodes)]
+        arguments = [None if node is None else self.values(node, chunk) for node in inputs]
+        if self.width == 1:
+            return bodies.evaluate(body, arguments, lambda loop: self._index(loop, chunk.column), wanted)
+        if bodies.is_vectorial(body, wanted) and len(self.space.column_loops) == 1:
+            return bodies.evaluate_vector(body, arguments, lambda loop: self._lanes(loop, chunk), wanted, self.width)
+        apart = [None if each is None else bodies.unpack(each) for each in arguments]
+        columns = []
+        for number in range(self.width):
+            mine = [None if each is None else each[number] for each in apart]
+            column = bodies.plus(chunk.column, number)
+            columns.append(bodies.evaluate(body, mine, partial(self._index, column=column), wanted))
+        return [bodies.pack([each[number] for each in columns]) for number in range(len(wanted))]
 
-    def _compute(self, member: Member, chunk: Chunk) -> None:
-        wanted = member.operation.yielded
-        columns = [self.elements(member, chunk, number, wanted) for number in range(self.width)]
-        for number in range(len(wanted)):
-            chunk.memo[member, number] = [each[number] for each in columns]
+    @staticmethod
+    def _is_running(member: Member, number: int) -> bool:
+        """Whether an operand is the running value of a reduction: its elements do not depend on it."""
+        return member.reducer is not None and number in member.operation.outputs
+
+    def _lanes(self, loop: int, chunk: Chunk) -> ir.Value:
+        """An index of each column."""
+        if loop < len(self.region.rows):
+            return bodies.broadcast(self._index(loop, None), self.width)
+        return bodies.steps(chunk.column, self.width)
 
     def _element(self, member: Member, arguments: Sequence[ir.Value | None], column: ir.Value | None) -> list[ir.Value]:
         body = member.operation.body
@@ -141,16 +160,16 @@ class Evaluator:
             for node in nodes:
                 self._raw(node, chunk)
 
-    def _load(self, node: Source, chunk: Chunk) -> list[ir.Value]:
-        return unpack(self._raw(node, chunk), self.width)
+    def _load(self, node: Source, chunk: Chunk) -> ir.Value:
+        return self._raw(node, chunk)
 
-    def _raw(self, node: Source, chunk: Chunk) -> list[ir.Value]:
-        """One vector, or elements."""
+    def _raw(self, node: Source, chunk: Chunk) -> ir.Value:
         key = ("raw", node)
         if key not in chunk.memo:
             cache = self.caches.get(node)
             if cache is not None and not cache.filling:
-                chunk.memo[key] = [self._vector(cache.memory, [self._within(chunk)])]
+                place = arith.DivUIOp(self._within(chunk), rtcalls.index(self.width)).result
+                chunk.memo[key] = memref.LoadOp(cache.memory, [place]).result
             else:
                 chunk.memo[key] = self._from_memory(self.places[node], chunk)
                 if cache is not None:
@@ -161,21 +180,22 @@ class Evaluator:
         zero = rtcalls.index(0)
         return chunk.position if chunk.valid is None else arith.SelectOp(chunk.valid, chunk.position, zero).result
 
-    def _keep(self, memory: ir.Value, chunk: Chunk, raw: Sequence[ir.Value]) -> None:
+    def _keep(self, memory: ir.Value, chunk: Chunk, raw: ir.Value) -> None:
         with guard(chunk.valid):
-            store_vector(pack(raw, self.width), memory, [chunk.position])
+            place = arith.DivUIOp(chunk.position, rtcalls.index(self.width)).result
+            memref.StoreOp(raw, memory, [place])
 
-    def _from_memory(self, place: Place, chunk: Chunk) -> list[ir.Value]:
+    def _from_memory(self, place: Place, chunk: Chunk) -> ir.Value:
         if self.mode == SHIFTED:
             if place.wide and place.kind == FULL:
-                return [self._shifted(place, chunk)]
+                return self._shifted(place, chunk)
             return self._clamped(place, chunk)
         column = chunk.column
         if chunk.valid is not None:
             column = arith.SelectOp(chunk.valid, column, rtcalls.index(0)).result
         if place.wide and self.width > 1:
-            return [self._vector(place.memory, self.address(place, column))]
-        return [self._scalar(place, _plus(column, number)) for number in range(self.width)]
+            return self._vector(place.memory, self.address(place, column))
+        return bodies.pack([self._scalar(place, bodies.plus(column, number)) for number in range(self.width)])
 
     def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
         """Indices of an element."""
@@ -206,17 +226,17 @@ class Evaluator:
         with ir.InsertionPoint(choice.then_block):
             scf.YieldOp([self._vector(place.memory, self.address(place, column))])
         with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp([pack(self._clamped(place, chunk), self.width)])
+            scf.YieldOp([self._clamped(place, chunk)])
         return choice.results[0]
 
-    def _clamped(self, place: Place, chunk: Chunk) -> list[ir.Value]:
+    def _clamped(self, place: Place, chunk: Chunk) -> ir.Value:
         zero = rtcalls.index(0)
         last = arith.SubIOp(self.space.columns.value, rtcalls.index(1)).result
         found = []
         for number in range(self.width):
-            column = arith.MaxSIOp(_plus(chunk.column, number), zero).result
+            column = arith.MaxSIOp(bodies.plus(chunk.column, number), zero).result
             found.append(self._scalar(place, arith.MinSIOp(column, last).result))
-        return found
+        return bodies.pack(found)
 
 
 def _digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
@@ -224,10 +244,6 @@ def _digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
     for extent in extents[:number:-1]:
         value = arith.DivUIOp(value, extent.value).result
     return arith.RemUIOp(value, extents[number].value).result if number else value
-
-
-def _plus(value: ir.Value, number: int) -> ir.Value:
-    return value if not number else arith.AddIOp(value, rtcalls.index(number)).result
 
 
 @contextmanager
@@ -243,21 +259,6 @@ def guard(condition: ir.Value | None) -> Iterator[None]:
         yield
 
 
-def pack(values: Sequence[ir.Value], width: int) -> ir.Value:
-    """One vector of elements, or the vector itself."""
-    if len(values) == 1 and isinstance(values[0].type, ir.VectorType):
-        return values[0]
-    assert len(values) == width
-    return vector.FromElementsOp(ir.VectorType.get([width], values[0].type), list(values)).result
-
-
-def unpack(values: Sequence[ir.Value], width: int) -> list[ir.Value]:
-    """Elements of one vector, or the elements themselves."""
-    if len(values) == 1 and isinstance(values[0].type, ir.VectorType):
-        return [vector.ExtractOp(values[0], [], [number]).result for number in range(width)]
-    return list(values)
-
-
 def load_vector(memory: ir.Value, indices: Sequence[ir.Value], width: int, element: ir.Type) -> ir.Value:
     """An aligned vector, in pieces of at most 16 bytes."""
     pieces = max(1, width * rtcalls.storage_bytes(element) // VECTOR_BYTES)
@@ -265,13 +266,12 @@ def load_vector(memory: ir.Value, indices: Sequence[ir.Value], width: int, eleme
     kind = ir.VectorType.get([size], element)
     alignment = _alignment(size, element)
     loaded = [
-        vector.LoadOp(kind, memory, [*indices[:-1], _plus(indices[-1], size * piece)], alignment=alignment).result
+        vector.LoadOp(kind, memory, [*indices[:-1], bodies.plus(indices[-1], size * piece)], alignment=alignment).result
         for piece in range(pieces)
     ]
     if pieces == 1:
         return loaded[0]
-    elements = [vector.ExtractOp(each, [], [number]).result for each in loaded for number in range(size)]
-    return pack(elements, width)
+    return bodies.pack([each for part in loaded for each in bodies.unpack(part)])
 
 
 def store_vector(value: ir.Value, memory: ir.Value, indices: Sequence[ir.Value]) -> None:
@@ -283,8 +283,8 @@ def store_vector(value: ir.Value, memory: ir.Value, indices: Sequence[ir.Value])
     for piece in range(pieces):
         part = value
         if pieces > 1:
-            part = pack([vector.ExtractOp(value, [], [size * piece + n]).result for n in range(size)], size)
-        place = [*indices[:-1], _plus(indices[-1], size * piece)]
+            part = bodies.pack(bodies.unpack(value)[size * piece : size * (piece + 1)])
+        place = [*indices[:-1], bodies.plus(indices[-1], size * piece)]
         vector.StoreOp(part, memory, place, alignment=_alignment(size, element))
 
 

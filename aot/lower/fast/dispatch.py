@@ -16,10 +16,11 @@ from mlir.dialects import arith, scf
 
 from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
-from aot.lower.fast import forming, places, pointwise, rows, table
+from aot.lower.fast import columns, forming, places, pointwise, rows, table
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.region import COLUMN, FULL, PART, Region
-from aot.lower.fast.rows import Job
+from aot.lower.fast.chunks import MASKED
+from aot.lower.fast.rows import Job, Tile
 from aot.lower.fast.table import Candidate, Facts
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
@@ -137,8 +138,11 @@ def _emit(region: Region) -> str:
         sources = {source: places.place(source, region, space) for source in region.sources()}
         stores = tuple((store, places.place(store, region, space)) for store in region.stores)
         job = Job(region, space, sources, stores)
-        reason = _misfit(job)
-        if not reason:
+        reason = columns.misfit(region) if region.turned else ""
+        reason = reason or _misfit(job)
+        if not reason and region.turned:
+            _choose_columns(job)
+        elif not reason:
             _choose(job, table.candidates(_facts(job)))
     if reason:
         return reason
@@ -159,7 +163,7 @@ def _misfit(job: Job) -> str:
             return "an operand is permuted"
         if place.kind in (FULL, COLUMN) and not place.flat:
             return "an operand that is not row-major"
-    if job.region.reductions and not job.region.rows:
+    if job.region.reductions and not job.region.rows and not job.region.turned:
         return "all elements are reduced to one"
     return ""
 
@@ -198,6 +202,24 @@ def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
         places_[-1].__enter__()
     for point in reversed(places_):
         point.__exit__(None, None, None)
+
+
+def _choose_columns(job: Job) -> None:
+    """Vectors where memory is aligned."""
+    width = table.width(_facts(job))
+    if not columns.fits(job, width):
+        width = 1
+    condition = _Conditions(job).of(Candidate(Tile("columns", 1, 1, 1, width, MASKED), multiple=True))
+    if condition is True or condition is False or width == 1:
+        columns.launch(job, width if condition is True else 1)
+        return
+    branch = scf.IfOp(condition, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        columns.launch(job, width)
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        columns.launch(job, 1)
+        scf.YieldOp([])
 
 
 class _Conditions:

@@ -84,33 +84,50 @@ class _Growing:
     split: int | None = None
     """Loops that are rows, of a member that has all loops; None while no member tells."""
     space: tuple[Key, ...] = ()
+    turned: bool = False
+    """Whether the rows are reduced, and each column keeps a result."""
     reason: str = ""
 
     def add(self, new: Operation) -> bool:
         """Take an operation in, if it fits; else ``reason`` says why not."""
-        before = (self.split, self.space)
+        before = (self.split, self.space, self.turned)
         self.reason = self._misfit(new)
         if self.reason:
-            self.split, self.space = before
+            self.split, self.space, self.turned = before
             return False
         self.members.append(new)
         return True
 
     def _misfit(self, new: Operation) -> str:
-        split = _split_of(new)
+        split, turned = _split_of(new)
         if split is None:
-            return "reduces other loops than the innermost ones"
+            return "reduces loops in the middle"
         reduces = any(new.reduces)
         if reduces and isinstance(reducer := reducers.read(new), str):
             return reducer
         if self.members:
             if not self._connected(new):
                 return "it shares no data with the operations before it"
-            if not self._fits(new, split, reduces):
+            fits = self._fits_turned(new, split, reduces) if turned or self.turned else self._fits(new, split, reduces)
+            if not fits:
                 return "its loops are not those of the operations before it"
         else:
             self.space, self.split = new.extents, split if reduces else None
+        self.turned = self.turned or turned
         return self._hazard(new) or self._unforwarded(new)
+
+    def _fits_turned(self, new: Operation, split: int, reduces: bool) -> bool:
+        """The same when rows are reduced: what is not a reduction is done once for each column."""
+        space = tuple(self.known.find(key) for key in self.space)
+        extents = tuple(self.known.find(key) for key in new.extents)
+        if not reduces:
+            return extents == space[self.split or 0 :]
+        if self.turned:
+            return extents == space and split == self.split
+        if self.split is not None or space != extents[split:]:
+            return False
+        self.space, self.split = extents, split
+        return True
 
     def _fits(self, new: Operation, split: int, reduces: bool) -> bool:
         """Whether the loops agree; learns rows and columns on the way."""
@@ -138,7 +155,8 @@ class _Growing:
         """Whether it has to do with what is there."""
         if not any(each.is_memory and each.read for each in new.operands) and self.split is not None:
             # A running value's start: what is to follow reads the region's data, too.
-            rows = tuple(self.known.find(key) for key in self.space[: self.split])
+            kept = self.space[self.split :] if self.turned else self.space[: self.split]
+            rows = tuple(self.known.find(key) for key in kept)
             return tuple(self.known.find(key) for key in new.extents) == rows
         mine = {whole(each.value) for member in self.members for each in member.operands if each.is_memory}
         return any(whole(each.value) in mine for each in new.operands if each.is_memory)
@@ -177,7 +195,7 @@ class _Growing:
             for number in member.outputs:
                 output = member.operands[number]
                 kind = self._kind(output, member)
-                if kind not in (FULL, ROW):
+                if kind not in ((COLUMN,) if self.turned else (FULL, ROW)):
                     return f"its result is indexed by {output.loops}"
                 before = made.setdefault(whole(output.value), kind)
                 if before != kind:
@@ -195,6 +213,8 @@ class _Growing:
             return SCALAR
         if self.split is None:
             return FULL if loops == tuple(range(rank)) else PART if loops else SCALAR
+        if self.turned and len(member.extents) < rank:
+            return COLUMN if loops == tuple(range(rank - rows)) else PART if loops else SCALAR
         if not loops and rows:
             return SCALAR
         if loops == tuple(range(rank)) and rank != rows:
@@ -209,12 +229,12 @@ class _Growing:
         if self.split is None:
             self.split = self._pointwise_split(len(space))
         rows = self.split
-        region = Region(space[:rows], space[rows:])
+        region = Region(space[:rows], space[rows:], self.turned)
         current: dict[ir.Value, Product] = {}
         sources: dict[tuple[ir.Value, tuple[int, ...]], Source] = {}
         for operation in self.members:
             nodes = tuple(self._node(each, operation, current, sources) for each in operation.operands)
-            member = _member(operation, nodes, len(space))
+            member = _member(operation, nodes, COLUMN if self.turned else ROW, len(space))
             region.members.append(member)
             for number, output in enumerate(operation.outputs):
                 current[whole(operation.operands[output].value)] = Product(member, number)
@@ -260,12 +280,12 @@ class _Growing:
             region.stores.append(Store(product, operand.value, operand.loops))
 
 
-def _member(operation: Operation, nodes: tuple[Node | None, ...], rank: int) -> Member:
+def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, rank: int) -> Member:
     reduces = any(operation.reduces)
     reducer = reducers.read(operation) if reduces else None
     assert not isinstance(reducer, str)
     depth = max((level(node) for node in nodes), default=0) + reduces
-    kind = FULL if not reduces and len(operation.extents) == rank else ROW
+    kind = FULL if not reduces and len(operation.extents) == rank else kept
     return Member(operation, kind, nodes, reducer, depth)
 
 
@@ -288,7 +308,9 @@ def _only_used_by(memory: ir.Value, ops: set[ir.Operation]) -> Iterator[ir.Opera
     yield from reversed(found)
 
 
-def _split_of(operation: Operation) -> int | None:
-    """Number of parallel loops, if they come first."""
-    rows = operation.reduces.index(True) if any(operation.reduces) else len(operation.reduces)
-    return rows if all(operation.reduces[rows:]) else None
+def _split_of(operation: Operation) -> tuple[int | None, bool]:
+    """Number of loops before the first change of kind, and whether those are reductions; None for more changes."""
+    reduces = operation.reduces
+    turned = bool(reduces) and reduces[0] and not all(reduces)
+    split = next((number for number, each in enumerate(reduces) if each != turned), len(reduces))
+    return (split if all(each != turned for each in reduces[split:]) else None), turned

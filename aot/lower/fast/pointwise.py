@@ -12,8 +12,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls, schedule
-from aot.lower.fast import places
-from aot.lower.fast.chunks import EXACT, Chunk, Evaluator, pack, store_vector
+from aot.lower.fast import bodies, places
+from aot.lower.fast.chunks import EXACT, Chunk, Evaluator, store_vector
 from aot.lower.fast.region import FULL
 from aot.lower.fast.rows import Job
 
@@ -111,7 +111,7 @@ def _compute_and_store(job: Job, code: Evaluator, chunks: list[Chunk]) -> None:
             assert place.kind == FULL
             at = code.address(place, chunk.column)
             if place.wide and code.width > 1:
-                store_vector(pack(each, code.width), place.memory, at)
+                store_vector(each, place.memory, at)
                 continue
-            for number, value in enumerate(each):
+            for number, value in enumerate(bodies.unpack(each)):
                 code.store_element(place, arith.AddIOp(chunk.column, rtcalls.index(number)).result, value)

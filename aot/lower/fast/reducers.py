@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower.fast import bodies
 from aot.lower.fast.operations import Operation
 
 _FLOAT_NEUTRAL = {
@@ -193,21 +194,18 @@ def _wins(search: Search, one: Sequence[ir.Value], other: Sequence[ir.Value]) ->
 
 
 def _compare(op: ir.Operation, left: Sequence[ir.Value], right: Sequence[ir.Value], number: int) -> ir.Value:
-    copy = op.clone().operation
-    copy.operands[0], copy.operands[1] = left[number], right[number]
-    return copy.results[0]
+    return bodies.like(op, [left[number], right[number]])[0]
 
 
 def _equal(one: ir.Value, other: ir.Value) -> ir.Value:
-    if isinstance(one.type, ir.FloatType):
+    kind = one.type.element_type if isinstance(one.type, ir.VectorType) else one.type
+    if isinstance(kind, ir.FloatType):
         return arith.CmpFOp(arith.CmpFPredicate.OEQ, one, other).result
     return arith.CmpIOp(arith.CmpIPredicate.eq, one, other).result
 
 
 def _fold(op: ir.Operation, one: ir.Value, other: ir.Value) -> ir.Value:
-    copy = op.clone().operation
-    copy.operands[0], copy.operands[1] = one, other
-    return copy.results[0]
+    return bodies.like(op, [one, other])[0]
 
 
 def _constant(op: ir.Operation) -> ir.Value:

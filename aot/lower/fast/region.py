@@ -35,7 +35,7 @@ class Member:
 
     operation: Operation
     kind: str
-    """FULL or ROW: the space of its results."""
+    """FULL, ROW or COLUMN: the space of its results."""
     nodes: tuple[Node | None, ...]
     """What each operand reads; None where nothing is read."""
     reducer: Reducer | None
@@ -75,6 +75,8 @@ class Region:
 
     rows: tuple[Key, ...]
     columns: tuple[Key, ...]
+    turned: bool = False
+    """Whether the rows are reduced: results are one for each column then."""
     members: list[Member] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     dead: list[ir.Operation] = field(default_factory=list)

@@ -17,8 +17,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls, schedule
-from aot.lower.fast import exchange
-from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator, guard, pack, store_vector
+from aot.lower.fast import bodies, exchange
+from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator, guard, store_vector
 from aot.lower.fast.exchange import Exchange
 from aot.lower.fast.places import Place, Space
 from aot.lower.fast.reducers import Reducer
@@ -218,8 +218,10 @@ class _Kernel:
         offset = rtcalls.index(self.job.scratch() if self.tile.group > exchange.WARP else 0)
         space = ir.Attribute.parse(exchange.SHARED)
         for source in self.job.cached():
-            count = arith.AddIOp(self.job.space.columns.value, rtcalls.index(2 * self.tile.width)).result
-            kind = ir.MemRefType.get([rtcalls.DYNAMIC], self.job.places[source].element, memory_space=space)
+            columns = arith.AddIOp(self.job.space.columns.value, rtcalls.index(2 * self.tile.width)).result
+            count = arith.DivUIOp(columns, rtcalls.index(self.tile.width)).result
+            vector = ir.VectorType.get([self.tile.width], self.job.places[source].element)
+            kind = ir.MemRefType.get([rtcalls.DYNAMIC], vector, memory_space=space)
             view = memref.ViewOp(kind, shared, offset, [count]).result
             self.code.caches[source] = Cache(view, filling=True)
             offset = arith.AddIOp(offset, _cache_bytes(self.job, source, self.tile)).result
@@ -282,22 +284,26 @@ class _Kernel:
         """One pass for reductions of the same level."""
         sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
         starts = {member: self.code.initial(member) for member in members}
-        running = [each for member in members for each in _reducer(member).neutral(starts[member])]
+        spread = {member: [bodies.broadcast(value, self.tile.width) for value in starts[member]] for member in members}
+        running = []
+        for member in members:
+            neutral = _reducer(member).neutral(starts[member])
+            running += [bodies.broadcast(value, self.tile.width) for value in neutral]
         if self.tile.keep == REGISTERS:
             self.chunks = self.chunks or self._chunks(None)
             self.code.prefetch(sources, self.chunks)
-            running = self._accumulate(members, starts, self.chunks, running)
+            running = self._accumulate(members, spread, self.chunks, running)
         else:
             loop = scf.ForOp(rtcalls.index(0), self._trips(), rtcalls.index(1), running)
             with ir.InsertionPoint(loop.body):
                 chunks = self._chunks(loop.induction_variable)
                 self.code.prefetch(sources, chunks)
-                scf.YieldOp(self._accumulate(members, starts, chunks, list(loop.inner_iter_args)))
+                scf.YieldOp(self._accumulate(members, spread, chunks, list(loop.inner_iter_args)))
             running = list(loop.results)
         for member in members:
             size = len(starts[member])
             partial, running = running[:size], running[size:]
-            done = self.exchange.all(_reducer(member), partial)
+            done = self.exchange.all(_reducer(member), _joined(_reducer(member), partial))
             self.code.rows[member] = _reducer(member).conclude(starts[member], done)
 
     def _accumulate(
@@ -320,32 +326,23 @@ class _Kernel:
         self, member: Member, start: list[ir.Value], chunk: Chunk, running: list[ir.Value]
     ) -> list[ir.Value]:
         reducer = _reducer(member)
-        elements = [
-            reducer.admit(start, self.code.elements(member, chunk, number, reducer.elements))
-            for number in range(self.tile.width)
-        ]
+        elements = reducer.admit(start, self.code.elements(member, chunk, reducer.elements))
         if chunk.valid is None:
-            return reducer.combine(running, _tree(member, elements))
-        types = [value.type for value in running]
+            return reducer.combine(running, elements)
         if chunk.inside is None:
-            together = reducer.combine(running, _tree(member, elements))
-            return [arith.SelectOp(chunk.valid, new, old).result for new, old in zip(together, running, strict=True)]
-        choice = scf.IfOp(chunk.inside, types, has_else=True)
+            return _chosen(chunk.valid, reducer.combine(running, elements), running)
+        choice = scf.IfOp(chunk.inside, [value.type for value in running], has_else=True)
         with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp(reducer.combine(running, _tree(member, elements)))
+            scf.YieldOp(reducer.combine(running, elements))
         with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp(self._at_edge(member, chunk, elements, running))
+            mask = self._mask(chunk)
+            scf.YieldOp(_chosen(mask, reducer.combine(running, elements), running))
         return list(choice.results)
 
-    def _at_edge(
-        self, member: Member, chunk: Chunk, elements: list[list[ir.Value]], running: list[ir.Value]
-    ) -> list[ir.Value]:
-        """Only elements that are in the row."""
-        for number, element in enumerate(elements):
-            inside = self._is_inside(chunk, number)
-            together = _reducer(member).combine(running, element)
-            running = [arith.SelectOp(inside, new, old).result for new, old in zip(together, running, strict=True)]
-        return running
+    def _mask(self, chunk: Chunk) -> ir.Value:
+        """Which columns of the chunk are in the row. As unsigned numbers, those before it are large."""
+        columns = bodies.broadcast(self.job.space.columns.value, self.tile.width)
+        return arith.CmpIOp(arith.CmpIPredicate.ult, bodies.steps(chunk.column, self.tile.width), columns).result
 
     def _is_inside(self, chunk: Chunk, number: int) -> ir.Value:
         # As unsigned numbers, columns before the row are large ones.
@@ -378,25 +375,25 @@ class _Kernel:
                 for each, (_, place) in zip(columns, stores, strict=True):
                     self._store_chunk(place, chunk, each)
 
-    def _store_chunk(self, place: Place, chunk: Chunk, values: Sequence[ir.Value]) -> None:
+    def _store_chunk(self, place: Place, chunk: Chunk, values: ir.Value) -> None:
         wide = place.wide and place.flat and self.tile.width > 1
         if wide and chunk.inside is None:
-            store_vector(pack(values, self.tile.width), place.memory, self.code.address(place, chunk.column))
+            store_vector(values, place.memory, self.code.address(place, chunk.column))
             return
         if not wide or chunk.inside is None:
             self._store_elements(place, chunk, values)
             return
         choice = scf.IfOp(chunk.inside, has_else=True)
         with ir.InsertionPoint(choice.then_block):
-            store_vector(pack(values, self.tile.width), place.memory, self.code.address(place, chunk.column))
+            store_vector(values, place.memory, self.code.address(place, chunk.column))
             scf.YieldOp([])
         with ir.InsertionPoint(choice.else_block):
             end = scf.YieldOp([])
         with ir.InsertionPoint(end):
             self._store_elements(place, chunk, values)
 
-    def _store_elements(self, place: Place, chunk: Chunk, values: Sequence[ir.Value]) -> None:
-        for number, value in enumerate(values):
+    def _store_elements(self, place: Place, chunk: Chunk, values: ir.Value) -> None:
+        for number, value in enumerate(bodies.unpack(values)):
             column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
             with guard(self._is_inside(chunk, number) if chunk.inside is not None else None):
                 memref.StoreOp(value, place.memory, self.code.address(place, column))
@@ -407,10 +404,16 @@ def _reducer(member: Member) -> Reducer:
     return member.reducer
 
 
-def _tree(member: Member, elements: Sequence[list[ir.Value]]) -> list[ir.Value]:
-    """Combine neighbours, then pairs of pairs: short chains of dependent operations."""
-    level_ = list(elements)
-    while len(level_) > 1:
-        paired = [_reducer(member).combine(a, b) for a, b in zip(level_[::2], level_[1::2], strict=False)]
-        level_ = paired + ([level_[-1]] if len(level_) % 2 else [])
-    return level_[0]
+def _chosen(condition: ir.Value, new: Sequence[ir.Value], old: Sequence[ir.Value]) -> list[ir.Value]:
+    return [arith.SelectOp(condition, a, b).result for a, b in zip(new, old, strict=True)]
+
+
+def _joined(reducer: Reducer, running: Sequence[ir.Value]) -> list[ir.Value]:
+    """One result from the elements of vectors: pairs, then pairs of pairs."""
+    apart = [bodies.unpack(value) for value in running]
+    partial = [list(each) for each in zip(*apart, strict=True)]
+    while len(partial) > 1:
+        half = len(partial) // 2
+        paired = [reducer.combine(one, other) for one, other in zip(partial[:half], partial[half:], strict=False)]
+        partial = paired + partial[2 * half :]
+    return partial[0]

@@ -38,7 +38,7 @@ STATIC = (
     Class(4096, 512, 1),
 )
 DYNAMIC = (Class(32, 32, 4), Class(128, 32, 4), Class(512, 128, 1), Class(2048, 512, 1))
-SHIFTED_DYNAMIC = (Class(128, 32, 4), Class(512, 128, 1), Class(2048, 512, 1))
+SHIFTED_DYNAMIC = (Class(512, 128, 1),)
 _LOOP = (512, 4)
 """Threads, and vectors in flight, of kernels that loop over a row."""
 
@@ -120,7 +120,7 @@ def _dynamic(facts: Facts) -> list[Candidate]:
             found.append(
                 Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=mode == MASKED)
             )
-    return found + _loops(facts, wide, [MASKED, SHIFTED])
+    return found + _loops(facts, wide, [SHIFTED])
 
 
 def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
