@@ -40,6 +40,7 @@ _TO_LLVM = (
     "convert-vector-to-llvm",
     "convert-math-to-llvm",
     "convert-math-to-libm",
+    "convert-vector-to-llvm",
     "convert-complex-to-llvm",
     "finalize-memref-to-llvm",
     "convert-index-to-llvm",

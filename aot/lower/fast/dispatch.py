@@ -18,7 +18,8 @@ from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
 from aot.lower.fast import columns, forming, places, pointwise, rows, table
 from aot.lower.fast.extents import Extents
-from aot.lower.fast.region import COLUMN, FULL, PART, Region
+from aot.lower.fast.forming import Formed
+from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region
 from aot.lower.fast.chunks import MASKED
 from aot.lower.fast.rows import Job, Tile
 from aot.lower.fast.table import Candidate, Facts
@@ -36,6 +37,7 @@ module attributes {{transform.with_named_sequence}} {{
   }}
 }}
 """
+_WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
 SHARED_LIMIT = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
 
@@ -61,13 +63,31 @@ def emit(module: ir.Module, functions: Sequence[Function]) -> Report:
             _sink_fills(block)
             formed = forming.form(block, Extents(), tensors)
             reasons = list(formed.refused)
+            busy = _contracted(formed)
             for region in formed.regions:
-                reason = _emit(region)
+                reason = _emit(region) if region.reductions or not _feeds(region, busy) else _WITH_CONTRACTION
                 fast += not reason
                 if reason:
                     reasons.append((region.last, reason))
             refused += [f"{mlir.symbol_name(function)}: {_named(op)}: {reason}" for op, reason in reasons]
     return Report(fast, tuple(refused))
+
+
+def _contracted(formed: Formed) -> set[ir.Value]:
+    """Buffers of operations that reduce in a way that no class covers."""
+    ops = [op for op, _ in formed.refused if "reduction" in str(op.attributes.get("iterator_types", "")) or _is_named(op)]
+    return {views.root(value) for op in ops for value in op.operands if views.is_memref(value)}
+
+
+def _is_named(op: ir.Operation) -> bool:
+    return op.name != "linalg.generic"
+
+
+def _feeds(region: Region, busy: set[ir.Value]) -> bool:
+    """Whether a region begins or ends with a buffer of such an operation: the general schedule fuses them."""
+    own = {views.root(store.memory) for store in region.stores}
+    own |= {views.root(source.value) for source in region.sources() if views.is_memref(source.value)}
+    return any(root in busy and overlap.is_own(root) for root in own)
 
 
 def _named(op: ir.Operation) -> str:
@@ -163,9 +183,17 @@ def _misfit(job: Job) -> str:
             return "an operand is permuted"
         if place.kind in (FULL, COLUMN) and not place.flat:
             return "an operand that is not row-major"
+    if any(not _reads_all(member) for member in job.region.reductions):
+        return "a contraction"
     if job.region.reductions and not job.region.rows and not job.region.turned:
         return "all elements are reduced to one"
     return ""
+
+
+def _reads_all(member: Member) -> bool:
+    """Whether a reduction reads something that has an element for each of its points."""
+    kinds = [node.kind for number, node in enumerate(member.nodes) if node and number not in member.operation.outputs]
+    return not kinds or FULL in kinds
 
 
 def _facts(job: Job) -> Facts:

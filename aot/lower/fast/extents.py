@@ -23,10 +23,14 @@ class Extents:
     """Equalities found so far."""
 
     parent: dict[Key, Key] = field(default_factory=dict)
+    seen: dict[Key, int] = field(default_factory=dict)
+    """When each key was first asked for: what came first is there for all that comes later."""
 
     def key(self, memory: ir.Value, axis: int) -> Key:
         """The key of an extent of a memref."""
-        return self.find(_origin(memory, axis))
+        key = _origin(memory, axis)
+        self.seen.setdefault(key, len(self.seen))
+        return self.find(key)
 
     def find(self, key: Key) -> Key:
         """The one key that stands for all that are equal."""
@@ -35,14 +39,13 @@ class Extents:
         return key
 
     def equal(self, one: Key, other: Key) -> None:
-        """Two extents are the same; a static one stands for both."""
+        """Two extents are the same; a static one stands for both, else the older one."""
         one, other = self.find(one), self.find(other)
-        if one == other:
+        if one == other or (isinstance(one, int) and isinstance(other, int)):
             return
-        if isinstance(one, int):
+        if isinstance(one, int) or (not isinstance(other, int) and self.seen[one] < self.seen[other]):
             one, other = other, one
-        if not isinstance(one, int):
-            self.parent[one] = other
+        self.parent[one] = other
 
 
 def _origin(memory: ir.Value, axis: int) -> Key:

@@ -81,6 +81,9 @@ class _Growing:
     tensors: Collection[ir.Value]
     members: list[Operation] = field(default_factory=list)
     freed: list[ir.Operation] = field(default_factory=list)
+    """Deallocations since the first member."""
+    between: list[ir.Operation] = field(default_factory=list)
+    """Those before the last one."""
     split: int | None = None
     """Loops that are rows, of a member that has all loops; None while no member tells."""
     space: tuple[Key, ...] = ()
@@ -96,6 +99,7 @@ class _Growing:
             self.split, self.space, self.turned = before
             return False
         self.members.append(new)
+        self.between = list(self.freed)
         return True
 
     def _misfit(self, new: Operation) -> str:
@@ -239,7 +243,7 @@ class _Growing:
             for number, output in enumerate(operation.outputs):
                 current[whole(operation.operands[output].value)] = Product(member, number)
         self._outputs(region, current)
-        region.freed = [op for op in self.freed if op not in region.dead]
+        region.freed = [op for op in self.between if op not in region.dead]
         return region
 
     def _pointwise_split(self, rank: int) -> int:
