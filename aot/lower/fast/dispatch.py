@@ -16,7 +16,7 @@ from mlir.dialects import arith, scf
 
 from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
-from aot.lower.fast import columns, forming, places, pointwise, rows, table
+from aot.lower.fast import columns, forming, places, pointwise, rows, slices, table, transposes
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.forming import Formed
 from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region
@@ -37,6 +37,7 @@ module attributes {{transform.with_named_sequence}} {{
   }}
 }}
 """
+_PERMUTED = "an operand is permuted"
 _WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
 SHARED_LIMIT = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
@@ -158,12 +159,7 @@ def _emit(region: Region) -> str:
         sources = {source: places.place(source, region, space) for source in region.sources()}
         stores = tuple((store, places.place(store, region, space)) for store in region.stores)
         job = Job(region, space, sources, stores)
-        reason = columns.misfit(region) if region.turned else ""
-        reason = reason or _misfit(job)
-        if not reason and region.turned:
-            _choose_columns(job)
-        elif not reason:
-            _choose(job, table.candidates(_facts(job)))
+        reason = _emit_class(job)
     if reason:
         return reason
     for each in region.freed:
@@ -175,18 +171,31 @@ def _emit(region: Region) -> str:
     return ""
 
 
+def _emit_class(job: Job) -> str:
+    """Emit by the region's class; or why there is none."""
+    reason = _misfit(job)
+    if reason == _PERMUTED and transposes.matches(job.region):
+        transposes.launch(job)
+        return ""
+    if job.region.turned:
+        reason = columns.misfit(job.region) or reason
+    if not reason and job.region.turned:
+        _choose_columns(job)
+    elif not reason:
+        _choose(job, table.candidates(_facts(job)))
+    return reason
+
+
 def _misfit(job: Job) -> str:
     """Why rows of the region are no good way to run it."""
     last = len(job.region.rows) + len(job.region.columns) - 1
     for place in [*job.places.values(), *(place for _, place in job.stores)]:
         if place.kind == PART and last in place.loops and place.loops[-1] != last:
-            return "an operand is permuted"
+            return _PERMUTED
         if place.kind in (FULL, COLUMN) and not place.flat:
             return "an operand that is not row-major"
     if any(not _reads_all(member) for member in job.region.reductions):
         return "a contraction"
-    if job.region.reductions and not job.region.rows and not job.region.turned:
-        return "all elements are reduced to one"
     return ""
 
 
@@ -200,7 +209,7 @@ def _facts(job: Job) -> Facts:
     along = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.kind == FULL]
     sizes = [rtcalls.storage_bytes(place.element) for place in along]
     cached = sum(rtcalls.storage_bytes(job.places[source].element) for source in job.cached())
-    return Facts(job.space.columns.static, max(sizes, default=4), cached, bool(job.region.reductions))
+    return Facts(job.space.columns.static, max(sizes, default=4), cached, bool(job.region.reductions), job.space.rows.static, slices.fits(job.region))
 
 
 def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
@@ -215,14 +224,16 @@ def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
         if condition is False:
             continue
         if condition is True:
-            if candidate.tile.name == "any-row" and not job.region.reductions:
+            if candidate.sliced:
+                slices.launch(job, candidate.tile)
+            elif candidate.tile.name == "any-row" and not job.region.reductions:
                 pointwise.launch(job, table.width(_facts(job)))
             else:
                 rows.launch(job, candidate.tile)
             break
         branch = scf.IfOp(condition, has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            rows.launch(job, candidate.tile)
+            (slices if candidate.sliced else rows).launch(job, candidate.tile)
             scf.YieldOp([])
         with ir.InsertionPoint(branch.else_block):
             end = scf.YieldOp([])
@@ -263,6 +274,8 @@ class _Conditions:
 
     def of(self, candidate: Candidate) -> ir.Value | bool:
         parts: list[ir.Value | bool] = [self._least(candidate), self._most(candidate), self._multiple(candidate)]
+        if candidate.sliced:
+            parts.append(self._few())
         if candidate.shared:
             parts.append(self._fits(candidate))
         if candidate.aligned:
@@ -274,6 +287,12 @@ class _Conditions:
         for part in found:
             total = part if total is True else arith.AndIOp(total, part).result
         return total
+
+    def _few(self) -> ir.Value | bool:
+        rows_ = self.job.space.rows
+        if rows_.static is not None:
+            return rows_.static <= slices.MANY_ROWS
+        return self._compare(arith.CmpIPredicate.ule, rows_.value, slices.MANY_ROWS)
 
     def _least(self, candidate: Candidate) -> ir.Value | bool:
         if not candidate.least:

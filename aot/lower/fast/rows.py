@@ -92,7 +92,7 @@ def launch(job: Job, tile: Tile) -> ir.Operation:
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        _Kernel(job, tile, body).emit()
+        RowKernel(job, tile, body).emit()
     return op
 
 
@@ -146,8 +146,16 @@ def _needed(nodes: Sequence[Node]) -> list[Source]:
     return list(found)
 
 
+@dataclass(frozen=True)
+class Turns:
+    """Which iterations of a loop over a row a block runs."""
+
+    first: ir.Value
+    step: ir.Value
+
+
 @dataclass
-class _Kernel:
+class RowKernel:
     """The code of one kernel."""
 
     job: Job
@@ -156,24 +164,32 @@ class _Kernel:
     chunks: list[Chunk] = field(default_factory=list)
     """Kept from pass to pass when the row is in registers."""
 
-    def emit(self) -> None:
+    def begin(self, row: ir.Value | None = None) -> None:
+        """Find the thread's row and place, and what is one for the row; without a row given, by the block."""
         tile, region = self.tile, self.job.region
         thread = self.block.arguments[3]
         self.lane = thread if tile.rows == 1 else arith.RemUIOp(thread, rtcalls.index(tile.group)).result
-        row, self.here = self._row(thread)
+        self.here: ir.Value | None = None
+        if row is None:
+            row, self.here = self._row(thread)
         shift = self._shift(row)
         self.code = Evaluator(region, self.job.places, self.job.space, tile.width, tile.mode, row, shift)
         needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(region.reductions))
         shared = exchange.shared_memory() if needs_shared else None
         self.exchange = Exchange(tile.group, thread, shared)
-        self._prepare(0)
+        self.prepare(0)
         self._make_caches(shared)
+
+    def emit(self) -> None:
+        """All of the kernel."""
+        region = self.job.region
+        self.begin()
         levels = sorted({member.level for member in region.reductions})
         for each in levels:
             self._reduce([member for member in region.reductions if member.level == each])
-            self._prepare(each)
+            self.prepare(each)
             self._filled(each == levels[0])
-        self._store_rows()
+        self.store_rows()
         full = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
         if full:
             sources = self._columns_of([store.product for store, _ in full])
@@ -199,7 +215,7 @@ class _Kernel:
         begin = arith.MulIOp(row, self.job.space.columns.value).result
         return arith.AndIOp(begin, rtcalls.index(self.tile.width - 1)).result
 
-    def _prepare(self, known: int) -> None:
+    def prepare(self, known: int) -> None:
         """Compute what is one for each row, here, where all that follows can use it."""
         region, code = self.job.region, self.code
         if known == 0:
@@ -282,29 +298,40 @@ class _Kernel:
 
     def _reduce(self, members: Sequence[Member]) -> None:
         """One pass for reductions of the same level."""
-        sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
         starts = {member: self.code.initial(member) for member in members}
-        spread = {member: [bodies.broadcast(value, self.tile.width) for value in starts[member]] for member in members}
+        running = self.partial(members, starts, Turns(rtcalls.index(0), rtcalls.index(1)))
+        for member in members:
+            size = len(starts[member])
+            mine, running = running[:size], running[size:]
+            done = self.exchange.all(reducer_of(member), mine)
+            self.code.rows[member] = reducer_of(member).conclude(starts[member], done)
+
+    def partial(self, members: Sequence[Member], starts: dict[Member, list[ir.Value]], turns: Turns) -> list[ir.Value]:
+        """What the thread's own columns give, for all results of the members."""
+        width = self.tile.width
+        sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
+        spread = {member: [bodies.broadcast(value, width) for value in starts[member]] for member in members}
         running = []
         for member in members:
-            neutral = _reducer(member).neutral(starts[member])
-            running += [bodies.broadcast(value, self.tile.width) for value in neutral]
+            neutral = reducer_of(member).neutral(starts[member])
+            running += [bodies.broadcast(value, width) for value in neutral]
         if self.tile.keep == REGISTERS:
             self.chunks = self.chunks or self._chunks(None)
             self.code.prefetch(sources, self.chunks)
             running = self._accumulate(members, spread, self.chunks, running)
         else:
-            loop = scf.ForOp(rtcalls.index(0), self._trips(), rtcalls.index(1), running)
+            loop = scf.ForOp(turns.first, self._trips(), turns.step, running)
             with ir.InsertionPoint(loop.body):
                 chunks = self._chunks(loop.induction_variable)
                 self.code.prefetch(sources, chunks)
                 scf.YieldOp(self._accumulate(members, spread, chunks, list(loop.inner_iter_args)))
             running = list(loop.results)
+        done: list[ir.Value] = []
         for member in members:
             size = len(starts[member])
-            partial, running = running[:size], running[size:]
-            done = self.exchange.all(_reducer(member), _joined(_reducer(member), partial))
-            self.code.rows[member] = _reducer(member).conclude(starts[member], done)
+            done += _joined(reducer_of(member), running[:size])
+            running = running[size:]
+        return done
 
     def _accumulate(
         self,
@@ -325,7 +352,7 @@ class _Kernel:
     def _one_chunk(
         self, member: Member, start: list[ir.Value], chunk: Chunk, running: list[ir.Value]
     ) -> list[ir.Value]:
-        reducer = _reducer(member)
+        reducer = reducer_of(member)
         elements = reducer.admit(start, self.code.elements(member, chunk, reducer.elements))
         if chunk.valid is None:
             return reducer.combine(running, elements)
@@ -349,7 +376,7 @@ class _Kernel:
         column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
         return arith.CmpIOp(arith.CmpIPredicate.ult, column, self.job.space.columns.value).result
 
-    def _store_rows(self) -> None:
+    def store_rows(self) -> None:
         """One thread of the row stores what is one for the row."""
         stores = [pair for pair in self.job.stores if pair[0].product.kind != FULL]
         if not stores:
@@ -399,7 +426,7 @@ class _Kernel:
                 memref.StoreOp(value, place.memory, self.code.address(place, column))
 
 
-def _reducer(member: Member) -> Reducer:
+def reducer_of(member: Member) -> Reducer:
     assert member.reducer is not None
     return member.reducer
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rows import MEMORY, REGISTERS, SHARED, Tile
+from aot.lower.fast.rows import MEMORY, SHARED, Tile
+from aot.lower.fast.slices import LONG
 
 _MAX_WIDTH = 8
 _VECTOR_BYTES = 16
@@ -53,6 +54,9 @@ class Facts:
     row_bytes: int
     """Bytes of shared memory for each column of a row that is kept there; 0 when no pass reads again."""
     reduces: bool
+    rows: int | None = None
+    slices: bool = False
+    """Whether blocks may share a row."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Candidate:
     least: int = 0
     multiple: bool = False
     """Columns must be a multiple of the width."""
+    sliced: bool = False
+    """Blocks share a row: for few long rows."""
     shared: bool = False
     """The row must fit into the shared memory of the device."""
 
@@ -78,8 +84,30 @@ def width(facts: Facts) -> int:
 
 def candidates(facts: Facts) -> list[Candidate]:
     """What to try, in order; the last one always runs."""
+    if facts.rows == 1 and facts.slices:
+        return _one_row(facts)
     found = _static(facts) if facts.columns is not None else _dynamic(facts)
-    return [*found, Candidate(_fallback(facts), aligned=False)]
+    return [*_sliced(facts), *found, Candidate(_fallback(facts), aligned=False)]
+
+
+def _sliced(facts: Facts) -> list[Candidate]:
+    """Few long rows, with and without vectors."""
+    if not facts.slices:
+        return []
+    threads, vectors = _LOOP
+    wide = width(facts)
+    mode = SHIFTED if facts.columns is None or facts.columns % wide else MASKED
+    found = [Candidate(Tile("slices", threads, 1, vectors, wide, mode, MEMORY), least=LONG, sliced=True)]
+    return [*found, Candidate(Tile("slices", threads, 1, vectors, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
+
+
+def _one_row(facts: Facts) -> list[Candidate]:
+    """Everything is one row: blocks share it, however short it is."""
+    threads, vectors = _LOOP
+    wide = width(facts)
+    tile = Tile("slices", threads, 1, vectors, wide, SHIFTED, MEMORY)
+    narrow = Candidate(Tile("slices", threads, 1, vectors, 1, MASKED, MEMORY), aligned=False, sliced=True)
+    return [*([Candidate(tile, least=2 * wide, sliced=True)] if wide > 1 else []), narrow]
 
 
 def _static(facts: Facts) -> list[Candidate]:
@@ -141,6 +169,3 @@ def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
 def _fallback(facts: Facts) -> Tile:
     """Any number of columns, any memory."""
     return Tile("any-row", 256 if facts.reduces else 128, 1, 4, 1, MASKED, MEMORY)
-
-
-__all__ = ["REGISTERS", "Candidate", "Facts", "candidates", "width"]
