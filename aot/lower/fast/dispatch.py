@@ -41,6 +41,8 @@ _PERMUTED = "an operand is permuted"
 _WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
 SHARED_LIMIT = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
+_MOST_SHARED = 227 * 1024
+"""On any of them."""
 
 
 @dataclass(frozen=True)
@@ -318,10 +320,16 @@ class _Conditions:
         return self._compare(arith.CmpIPredicate.eq, rest, 0)
 
     def _fits(self, candidate: Candidate) -> ir.Value | bool:
-        most = (SHARED_LIMIT - self.job.scratch() - 256) // self.row_bytes - 2 * candidate.tile.width
+        """Asks the device, unless every one has enough or none has."""
+        over = self.job.scratch() + 256 + 2 * candidate.tile.width * self.row_bytes
         if self.columns.static is not None:
-            return self.columns.static <= most
-        return self._compare(arith.CmpIPredicate.ule, self.columns.value, most)
+            need = over + self.columns.static * self.row_bytes
+            if need <= SHARED_LIMIT or need > _MOST_SHARED:
+                return need <= SHARED_LIMIT
+            return self._compare(arith.CmpIPredicate.uge, rtcalls.shared_limit(), need)
+        left = arith.SubIOp(rtcalls.shared_limit(), rtcalls.index(over)).result
+        need_ = arith.MulIOp(self.columns.value, rtcalls.index(self.row_bytes)).result
+        return arith.CmpIOp(arith.CmpIPredicate.ule, need_, left).result
 
     @staticmethod
     def _compare(predicate: arith.CmpIPredicate, value: ir.Value, number: int) -> ir.Value:
