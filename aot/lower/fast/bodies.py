@@ -17,6 +17,7 @@ from aot import mlir
 from aot.lower import rtcalls
 
 Index = Callable[[int], ir.Value]
+_IN_F32 = frozenset({"arith.divf", "math.exp"})
 _VECTOR_DIALECTS = frozenset({"arith", "math"})
 
 
@@ -42,23 +43,23 @@ def evaluate(
 def evaluate_vector(
     body: ir.Block, arguments: Sequence[ir.Value | None], index: Index, wanted: Sequence[ir.Value], width: int
 ) -> list[ir.Value]:
-    """The same for ``width`` elements; all arguments, indices and results are vectors."""
+    """The same for ``width`` elements; results are vectors. What all elements share may be given as one scalar, and what
+    only depends on such values is computed once."""
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
-
-    def spread(value: ir.Value) -> ir.Value:
-        if value not in values:
-            values[value] = broadcast(value, width)
-        return values[value]
 
     for op in _needed(body, wanted):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
-        elif op.name == "arith.constant":
-            values[op.results[0]] = broadcast(op.clone().operation.results[0], width)
-        else:
-            made = like(op, [spread(value) for value in op.operands])
-            values.update(zip(op.results, made, strict=True))
-    return [spread(value) for value in wanted]
+            continue
+        operands = [values.get(value, value) for value in op.operands]
+        if any(isinstance(value.type, ir.VectorType) for value in operands):
+            operands = [_spread(value, width) for value in operands]
+        values.update(zip(op.results, like(op, operands), strict=True))
+    return [_spread(values.get(value, value), width) for value in wanted]
+
+
+def _spread(value: ir.Value, width: int) -> ir.Value:
+    return value if isinstance(value.type, ir.VectorType) else broadcast(value, width)
 
 
 def is_vectorial(body: ir.Block, wanted: Sequence[ir.Value]) -> bool:
@@ -84,8 +85,20 @@ def like(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
     shape = next((value.type.shape for value in operands if isinstance(value.type, ir.VectorType)), None)
     results = [value.type if shape is None else ir.VectorType.get(shape, value.type) for value in op.results]
     attributes = {name: op.attributes[name] for name in op.attributes}
+    if op.name in _IN_F32 and isinstance(op.results[0].type, ir.F16Type):
+        return [_in_f32(op, operands, attributes)]
     made = ir.Operation.create(op.name, results=results, operands=list(operands), attributes=attributes)
     return list(made.results)
+
+
+def _in_f32(op: ir.Operation, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute]) -> ir.Value:
+    """The operation in f32, by the hardware's approximation: its error is far below the rounding to f16."""
+    shape = operands[0].type.shape if isinstance(operands[0].type, ir.VectorType) else None
+    single = ir.F32Type.get() if shape is None else ir.VectorType.get(shape, ir.F32Type.get())
+    attributes = {**attributes, "fastmath": ir.Attribute.parse("#arith.fastmath<afn>")}
+    wide = [arith.ExtFOp(single, value).result for value in operands]
+    made = ir.Operation.create(op.name, results=[single], operands=wide, attributes=attributes)
+    return arith.TruncFOp(operands[0].type, made.results[0]).result
 
 
 def broadcast(value: ir.Value, width: int) -> ir.Value:

@@ -91,7 +91,9 @@ class Evaluator:
         """A value that is the same for all columns."""
         if isinstance(node, Product):
             if node.member not in self.rows:
-                self.rows[node.member] = self._element(node.member, [self._row_or_none(n) for n in node.member.nodes], None)
+                self.rows[node.member] = self._element(
+                    node.member, [self._row_or_none(n) for n in node.member.nodes], None
+                )
             return self.rows[node.member][node.number]
         if node not in self.rows:
             place = self.places[node]
@@ -107,10 +109,11 @@ class Evaluator:
         """Values of a member's body for the columns of the chunk."""
         body = member.operation.body
         inputs = [None if self._is_running(member, number) else node for number, node in enumerate(member.nodes)]
-        arguments = [None if node is None else self.values(node, chunk) for node in inputs]
+        vectorial = bodies.is_vectorial(body, wanted) and len(self.space.column_loops) == 1
+        arguments = [None if node is None else self._argument(node, chunk, vectorial) for node in inputs]
         if self.width == 1:
             return bodies.evaluate(body, arguments, lambda loop: self._index(loop, chunk.column), wanted)
-        if bodies.is_vectorial(body, wanted) and len(self.space.column_loops) == 1:
+        if vectorial:
             return bodies.evaluate_vector(body, arguments, lambda loop: self._lanes(loop, chunk), wanted, self.width)
         apart = [None if each is None else bodies.unpack(each) for each in arguments]
         columns = []
@@ -120,6 +123,10 @@ class Evaluator:
             columns.append(bodies.evaluate(body, mine, partial(self._index, column=column), wanted))
         return [bodies.pack([each[number] for each in columns]) for number in range(len(wanted))]
 
+    def _argument(self, node: Node, chunk: Chunk, vectorial: bool) -> ir.Value:
+        """A vector; or a scalar for all columns, where the body takes both."""
+        return self.row_value(node) if vectorial and not self.varies(node) else self.values(node, chunk)
+
     @staticmethod
     def _is_running(member: Member, number: int) -> bool:
         """Whether an operand is the running value of a reduction: its elements do not depend on it."""
@@ -128,7 +135,7 @@ class Evaluator:
     def _lanes(self, loop: int, chunk: Chunk) -> ir.Value:
         """An index of each column."""
         if loop < len(self.region.rows):
-            return bodies.broadcast(self._index(loop, None), self.width)
+            return self._index(loop, None)
         return bodies.steps(chunk.column, self.width)
 
     def _element(self, member: Member, arguments: Sequence[ir.Value | None], column: ir.Value | None) -> list[ir.Value]:

@@ -78,7 +78,9 @@ def emit(module: ir.Module, functions: Sequence[Function]) -> Report:
 
 def _contracted(formed: Formed) -> set[ir.Value]:
     """Buffers of operations that reduce in a way that no class covers."""
-    ops = [op for op, _ in formed.refused if "reduction" in str(op.attributes.get("iterator_types", "")) or _is_named(op)]
+    ops = [
+        op for op, _ in formed.refused if "reduction" in str(op.attributes.get("iterator_types", "")) or _is_named(op)
+    ]
     return {views.root(value) for op in ops for value in op.operands if views.is_memref(value)}
 
 
@@ -211,7 +213,14 @@ def _facts(job: Job) -> Facts:
     along = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.kind == FULL]
     sizes = [rtcalls.storage_bytes(place.element) for place in along]
     cached = sum(rtcalls.storage_bytes(job.places[source].element) for source in job.cached())
-    return Facts(job.space.columns.static, max(sizes, default=4), cached, bool(job.region.reductions), job.space.rows.static, slices.fits(job.region))
+    return Facts(
+        job.space.columns.static,
+        max(sizes, default=4),
+        cached,
+        bool(job.region.reductions),
+        job.space.rows.static,
+        slices.fits(job.region),
+    )
 
 
 def _choose(job: Job, candidates: Sequence[Candidate]) -> None:

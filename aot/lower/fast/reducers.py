@@ -143,7 +143,11 @@ def _search(operation: Operation, accumulators: list[ir.Value], dependent: set[i
         return None
     conditions = {op.operands[0] for op in made_by}
     compare = mlir.owner(made_by[0].operands[0])
-    if len(conditions) != 1 or not isinstance(compare, ir.Operation) or compare.name not in ("arith.cmpf", "arith.cmpi"):
+    if (
+        len(conditions) != 1
+        or not isinstance(compare, ir.Operation)
+        or compare.name not in ("arith.cmpf", "arith.cmpi")
+    ):
         return None
     for number in (0, 1):
         value, place = accumulators[number], accumulators[1 - number]

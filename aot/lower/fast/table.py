@@ -40,8 +40,9 @@ STATIC = (
 )
 DYNAMIC = (Class(32, 32, 4), Class(128, 32, 4), Class(512, 128, 1), Class(2048, 512, 1))
 SHIFTED_DYNAMIC = (Class(512, 128, 1),)
-_LOOP = (512, 4)
-"""Threads, and vectors in flight, of kernels that loop over a row."""
+_LOOP_THREADS = 512
+_LOOP_ELEMENTS = 16
+"""Of a thread and turn, in kernels that loop over a row."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +95,19 @@ def _sliced(facts: Facts) -> list[Candidate]:
     """Few long rows, with and without vectors."""
     if not facts.slices:
         return []
-    threads, vectors = _LOOP
     wide = width(facts)
+    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
     mode = SHIFTED if facts.columns is None or facts.columns % wide else MASKED
     found = [Candidate(Tile("slices", threads, 1, vectors, wide, mode, MEMORY), least=LONG, sliced=True)]
-    return [*found, Candidate(Tile("slices", threads, 1, vectors, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
+    return [*found, Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
 
 
 def _one_row(facts: Facts) -> list[Candidate]:
     """Everything is one row: blocks share it, however short it is."""
-    threads, vectors = _LOOP
     wide = width(facts)
+    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
     tile = Tile("slices", threads, 1, vectors, wide, SHIFTED, MEMORY)
-    narrow = Candidate(Tile("slices", threads, 1, vectors, 1, MASKED, MEMORY), aligned=False, sliced=True)
+    narrow = Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), aligned=False, sliced=True)
     return [*([Candidate(tile, least=2 * wide, sliced=True)] if wide > 1 else []), narrow]
 
 
@@ -145,24 +146,20 @@ def _dynamic(facts: Facts) -> list[Candidate]:
             vectors = each.units // each.group
             tile = Tile("row", each.group, each.rows, vectors, wide, mode)
             slack = wide if mode == SHIFTED else 0
-            found.append(
-                Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=mode == MASKED)
-            )
+            found.append(Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=mode == MASKED))
     return found + _loops(facts, wide, [SHIFTED])
 
 
 def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
     """Rows that no block holds in registers."""
-    threads, vectors = _LOOP
+    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
     found = []
     for keep in (SHARED, MEMORY):
         if keep == SHARED and not facts.row_bytes:
             continue
         for mode in modes:
             tile = Tile("long-row", threads, 1, vectors, wide, mode, keep)
-            found.append(
-                Candidate(tile, least=2 * wide, multiple=mode == MASKED, shared=keep == SHARED)
-            )
+            found.append(Candidate(tile, least=2 * wide, multiple=mode == MASKED, shared=keep == SHARED))
     return found
 
 
