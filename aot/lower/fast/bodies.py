@@ -43,8 +43,10 @@ def evaluate(
 def evaluate_vector(
     body: ir.Block, arguments: Sequence[ir.Value | None], index: Index, wanted: Sequence[ir.Value], width: int
 ) -> list[ir.Value]:
-    """The same for ``width`` elements; results are vectors. What all elements share may be given as one scalar, and what
-    only depends on such values is computed once."""
+    """The same for ``width`` elements; results are vectors.
+
+    What all elements share may be given as one scalar; what depends on such values only is computed once.
+    """
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
 
     for op in _needed(body, wanted):

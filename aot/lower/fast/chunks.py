@@ -73,7 +73,7 @@ class Evaluator:
             if not self.varies(node):
                 chunk.memo[key] = bodies.broadcast(self.row_value(node), self.width)
             elif isinstance(node, Source):
-                chunk.memo[key] = self._load(node, chunk)
+                chunk.memo[key] = self._raw(node, chunk)
             else:
                 results = self.elements(node.member, chunk, node.member.operation.yielded)
                 chunk.memo.update(((node.member, number), value) for number, value in enumerate(results))
@@ -98,7 +98,7 @@ class Evaluator:
         if node not in self.rows:
             place = self.places[node]
             is_memory = isinstance(place.memory.type, ir.MemRefType)
-            value = memref.LoadOp(place.memory, self._indices(place.loops, None)).result if is_memory else place.memory
+            value = memref.LoadOp(place.memory, self.indices(place.loops, None)).result if is_memory else place.memory
             self.rows[node] = [value]
         return self.rows[node][0]
 
@@ -112,7 +112,7 @@ class Evaluator:
         vectorial = bodies.is_vectorial(body, wanted) and len(self.space.column_loops) == 1
         arguments = [None if node is None else self._argument(node, chunk, vectorial) for node in inputs]
         if self.width == 1:
-            return bodies.evaluate(body, arguments, lambda loop: self._index(loop, chunk.column), wanted)
+            return bodies.evaluate(body, arguments, lambda loop: self.index(loop, chunk.column), wanted)
         if vectorial:
             return bodies.evaluate_vector(body, arguments, lambda loop: self._lanes(loop, chunk), wanted, self.width)
         apart = [None if each is None else bodies.unpack(each) for each in arguments]
@@ -120,7 +120,7 @@ class Evaluator:
         for number in range(self.width):
             mine = [None if each is None else each[number] for each in apart]
             column = bodies.plus(chunk.column, number)
-            columns.append(bodies.evaluate(body, mine, partial(self._index, column=column), wanted))
+            columns.append(bodies.evaluate(body, mine, partial(self.index, column=column), wanted))
         return [bodies.pack([each[number] for each in columns]) for number in range(len(wanted))]
 
     def _argument(self, node: Node, chunk: Chunk, vectorial: bool) -> ir.Value:
@@ -135,19 +135,19 @@ class Evaluator:
     def _lanes(self, loop: int, chunk: Chunk) -> ir.Value:
         """An index of each column."""
         if loop < len(self.region.rows):
-            return self._index(loop, None)
+            return self.index(loop, None)
         return bodies.steps(chunk.column, self.width)
 
     def _element(self, member: Member, arguments: Sequence[ir.Value | None], column: ir.Value | None) -> list[ir.Value]:
         body = member.operation.body
-        return bodies.evaluate(body, arguments, lambda loop: self._index(loop, column), member.operation.yielded)
+        return bodies.evaluate(body, arguments, lambda loop: self.index(loop, column), member.operation.yielded)
 
     def initial(self, member: Member) -> list[ir.Value]:
         """Running values of a reduction before its first element."""
         nodes = [member.nodes[number] for number in member.operation.outputs]
         return [self.row_value(node) for node in nodes if node is not None]
 
-    def _index(self, loop: int, column: ir.Value | None) -> ir.Value:
+    def index(self, loop: int, column: ir.Value | None) -> ir.Value:
         """The index of a loop; rows by division of the row's number."""
         rows = len(self.region.rows)
         if loop < rows:
@@ -158,17 +158,14 @@ class Evaluator:
         assert column is not None
         return _digit(column, loop - rows, self.space.column_loops)
 
-    def _indices(self, loops: Sequence[int], column: ir.Value | None) -> list[ir.Value]:
-        return [rtcalls.index(0) if loop < 0 else self._index(loop, column) for loop in loops]
+    def indices(self, loops: Sequence[int], column: ir.Value | None) -> list[ir.Value]:
+        return [rtcalls.index(0) if loop < 0 else self.index(loop, column) for loop in loops]
 
     def prefetch(self, nodes: Sequence[Source], chunks: Sequence[Chunk]) -> None:
         """Begin all loads before anything waits for one."""
         for chunk in chunks:
             for node in nodes:
                 self._raw(node, chunk)
-
-    def _load(self, node: Source, chunk: Chunk) -> ir.Value:
-        return self._raw(node, chunk)
 
     def _raw(self, node: Source, chunk: Chunk) -> ir.Value:
         key = ("raw", node)
@@ -207,7 +204,7 @@ class Evaluator:
     def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
         """Indices of an element."""
         if not place.flat:
-            return self._indices(place.loops, column)
+            return self.indices(place.loops, column)
         return [column] if place.kind == COLUMN else [self.row, column]
 
     def store_element(self, place: Place, column: ir.Value, value: ir.Value) -> None:
@@ -223,7 +220,9 @@ class Evaluator:
 
     def _shifted(self, place: Place, chunk: Chunk) -> ir.Value:
         """A vector that may begin before the row or end behind it: at the edges, element by element."""
-        assert chunk.valid is not None and chunk.inside is not None and self.shift is not None
+        assert chunk.valid is not None
+        assert chunk.inside is not None
+        assert self.shift is not None
         true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
         plain = arith.OrIOp(chunk.inside, arith.XOrIOp(chunk.valid, true).result).result
         # A chunk outside reads the row's second one, which lies in it.

@@ -21,7 +21,7 @@ from aot.lower.fast import bodies, exchange
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard, store_vector
 from aot.lower.fast.places import is_wide
 from aot.lower.fast.region import Member, Region
-from aot.lower.fast.rows import Job
+from aot.lower.fast.rowjob import Job
 
 _LANES = 32
 """Threads of a block side by side."""
@@ -121,7 +121,7 @@ class _FirstKernel:
     def _code(self, row: ir.Value) -> Evaluator:
         code = Evaluator(self.job.region, self.job.places, self.job.space, self.width, MASKED, row)
         for loop in range(len(self.job.region.rows)):
-            code._index(loop, None)
+            code.index(loop, None)
         return code
 
     def _rows(

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, scf
+from mlir.dialects import scf
 
 from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
 from aot.lower.fast import columns, forming, places, pointwise, rows, slices, table, transposes
+from aot.lower.fast.chunks import MASKED
+from aot.lower.fast.conditions import Conditions
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.forming import Formed
 from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region
-from aot.lower.fast.chunks import MASKED
-from aot.lower.fast.rows import Job, Tile
+from aot.lower.fast.rowjob import Job, Tile
 from aot.lower.fast.table import Candidate, Facts
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
@@ -39,10 +40,6 @@ module attributes {{transform.with_named_sequence}} {{
 """
 _PERMUTED = "an operand is permuted"
 _WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
-SHARED_LIMIT = 99 * 1024
-"""Bytes of shared memory that a block may have on every architecture from sm_80 on."""
-_MOST_SHARED = 227 * 1024
-"""On any of them."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ def _contracted(formed: Formed) -> set[ir.Value]:
 
 
 def _is_named(op: ir.Operation) -> bool:
-    return op.name != "linalg.generic"
+    return bool(op.name != "linalg.generic")
 
 
 def _feeds(region: Region, busy: set[ir.Value]) -> bool:
@@ -120,9 +117,9 @@ def _blocks(function: ir.Operation) -> list[ir.Block]:
     """Blocks of host code that hold linalg."""
     found: list[ir.Block] = []
     for op in mlir.walk(function):
-        if op.name == "linalg.generic" and not mlir.inside_kernel(op) and not _in_parallel_loop(op):
-            if op.block not in found:
-                found.append(op.block)
+        ours = op.name == "linalg.generic" and not mlir.inside_kernel(op) and not _in_parallel_loop(op)
+        if ours and op.block not in found:
+            found.append(op.block)
     return found
 
 
@@ -228,7 +225,7 @@ def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
     if not job.region.reductions and job.space.rows.static == 1:
         pointwise.launch(job, table.width(_facts(job)))
         return
-    conditions = _Conditions(job)
+    conditions = Conditions(job)
     places_: list[ir.InsertionPoint] = []
     for candidate in candidates:
         condition = conditions.of(candidate)
@@ -259,7 +256,7 @@ def _choose_columns(job: Job) -> None:
     width = table.width(_facts(job))
     if not columns.fits(job, width):
         width = 1
-    condition = _Conditions(job).of(Candidate(Tile("columns", 1, 1, 1, width, MASKED), multiple=True))
+    condition = Conditions(job).of(Candidate(Tile("columns", 1, 1, 1, width, MASKED), multiple=True))
     if condition is True or condition is False or width == 1:
         columns.launch(job, width if condition is True else 1)
         return
@@ -270,76 +267,3 @@ def _choose_columns(job: Job) -> None:
     with ir.InsertionPoint(branch.else_block):
         columns.launch(job, 1)
         scf.YieldOp([])
-
-
-class _Conditions:
-    """Conditions of candidates as host code; True and False where known."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.columns = job.space.columns
-        wide = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.wide]
-        self.aligned: ir.Value | bool = places.aligned(wide) if wide else True
-        cached = sum(rtcalls.storage_bytes(job.places[source].element) for source in job.cached())
-        self.row_bytes = cached
-
-    def of(self, candidate: Candidate) -> ir.Value | bool:
-        parts: list[ir.Value | bool] = [self._least(candidate), self._most(candidate), self._multiple(candidate)]
-        if candidate.sliced:
-            parts.append(self._few())
-        if candidate.shared:
-            parts.append(self._fits(candidate))
-        if candidate.aligned:
-            parts.append(self.aligned)
-        if any(part is False for part in parts):
-            return False
-        found = [part for part in parts if part is not True]
-        total: ir.Value | bool = True
-        for part in found:
-            total = part if total is True else arith.AndIOp(total, part).result
-        return total
-
-    def _few(self) -> ir.Value | bool:
-        rows_ = self.job.space.rows
-        if rows_.static is not None:
-            return rows_.static <= slices.MANY_ROWS
-        return self._compare(arith.CmpIPredicate.ule, rows_.value, slices.MANY_ROWS)
-
-    def _least(self, candidate: Candidate) -> ir.Value | bool:
-        if not candidate.least:
-            return True
-        if self.columns.static is not None:
-            return self.columns.static >= candidate.least
-        return self._compare(arith.CmpIPredicate.uge, self.columns.value, candidate.least)
-
-    def _most(self, candidate: Candidate) -> ir.Value | bool:
-        if candidate.most is None:
-            return True
-        if self.columns.static is not None:
-            return self.columns.static <= candidate.most
-        return self._compare(arith.CmpIPredicate.ule, self.columns.value, candidate.most)
-
-    def _multiple(self, candidate: Candidate) -> ir.Value | bool:
-        if not candidate.multiple:
-            return True
-        wide = candidate.tile.width
-        if self.columns.static is not None:
-            return self.columns.static % wide == 0
-        rest = arith.RemUIOp(self.columns.value, rtcalls.index(wide)).result
-        return self._compare(arith.CmpIPredicate.eq, rest, 0)
-
-    def _fits(self, candidate: Candidate) -> ir.Value | bool:
-        """Asks the device, unless every one has enough or none has."""
-        over = self.job.scratch() + 256 + 2 * candidate.tile.width * self.row_bytes
-        if self.columns.static is not None:
-            need = over + self.columns.static * self.row_bytes
-            if need <= SHARED_LIMIT or need > _MOST_SHARED:
-                return need <= SHARED_LIMIT
-            return self._compare(arith.CmpIPredicate.uge, rtcalls.shared_limit(), need)
-        left = arith.SubIOp(rtcalls.shared_limit(), rtcalls.index(over)).result
-        need_ = arith.MulIOp(self.columns.value, rtcalls.index(self.row_bytes)).result
-        return arith.CmpIOp(arith.CmpIPredicate.ule, need_, left).result
-
-    @staticmethod
-    def _compare(predicate: arith.CmpIPredicate, value: ir.Value, number: int) -> ir.Value:
-        return arith.CmpIOp(predicate, value, rtcalls.index(number)).result

@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from aot import mlir
-from aot.lower import overlap, views
-from aot.lower.fast import operations, reducers
+from aot.lower import views
+from aot.lower.fast import hazards, operations, reducers
 from aot.lower.fast.extents import Extents, Key
 from aot.lower.fast.operations import ZERO, Operand, Operation
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, SCALAR, Member, Node, Product, Region, Source, Store, level
 
 _BETWEEN = frozenset({"memref.alloc", "memref.dim", "cf.assert"}) | views.VIEWS
 _QUIET_DIALECTS = frozenset({"arith", "index", "affine"})
-_SAME_ORDER = frozenset({"memref.cast", "memref.collapse_shape", "memref.expand_shape"})
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,6 @@ def _close(growing: _Growing, regions: list[Region]) -> _Growing:
     if growing.members:
         regions.append(growing.finish())
     return _Growing(growing.known, growing.tensors)
-
-
-def whole(value: ir.Value) -> ir.Value:
-    """The buffer of which the value is all, in the same order."""
-    while isinstance(made_by := mlir.owner(value), ir.Operation) and made_by.name in _SAME_ORDER:
-        value = made_by.operands[0]
-    return value
 
 
 @dataclass
@@ -118,7 +110,7 @@ class _Growing:
         else:
             self.space, self.split = new.extents, split if reduces else None
         self.turned = self.turned or turned
-        return self._hazard(new) or self._unforwarded(new)
+        return hazards.find([*self.members, new], self.tensors) or self._unforwarded(new)
 
     def _fits_turned(self, new: Operation, split: int, reduces: bool) -> bool:
         """The same when rows are reduced: what is not a reduction is done once for each column."""
@@ -162,38 +154,15 @@ class _Growing:
             kept = self.space[self.split :] if self.turned else self.space[: self.split]
             rows = tuple(self.known.find(key) for key in kept)
             return tuple(self.known.find(key) for key in new.extents) == rows
-        mine = {whole(each.value) for member in self.members for each in member.operands if each.is_memory}
-        return any(whole(each.value) in mine for each in new.operands if each.is_memory)
-
-    def _hazard(self, new: Operation) -> str:
-        """Memory that is read and written in ways that do not commute."""
-        if not self.members:
-            return ""
-        everything = [*self.members, new]
-        made: set[ir.Value] = set()
-        read: set[ir.Value] = set()
-        for member in everything:
-            inputs = {whole(each.value) for each in member.operands if each.is_memory and each.read} - made
-            outputs = {whole(each.value) for each in member.operands if each.written}
-            if outputs & read:
-                return "it writes what the operations before it read"
-            read |= inputs
-            made |= outputs
-        return self._overlaps(made, read | made)
-
-    def _overlaps(self, made: set[ir.Value], touched: set[ir.Value]) -> str:
-        for one in made:
-            for other in touched - {one}:
-                if not overlap.separate(views.root(one), views.root(other), self.tensors):
-                    return "arguments may overlap"
-        return ""
+        mine = {hazards.whole(each.value) for member in self.members for each in member.operands if each.is_memory}
+        return any(hazards.whole(each.value) in mine for each in new.operands if each.is_memory)
 
     def _unforwarded(self, new: Operation) -> str:
         """Products of the region are read at the element of the iteration only."""
         made: dict[ir.Value, str] = {}
         for member in [*self.members, new]:
             for each in member.operands:
-                kind = made.get(whole(each.value))
+                kind = made.get(hazards.whole(each.value))
                 if each.read and kind is not None and kind != self._kind(each, member):
                     return "it reads other elements of what the operations before it compute"
             for number in member.outputs:
@@ -201,7 +170,7 @@ class _Growing:
                 kind = self._kind(output, member)
                 if kind not in ((COLUMN,) if self.turned else (FULL, ROW)):
                     return f"its result is indexed by {output.loops}"
-                before = made.setdefault(whole(output.value), kind)
+                before = made.setdefault(hazards.whole(output.value), kind)
                 if before != kind:
                     return "it writes a buffer of the operations before it in another way"
         return ""
@@ -241,7 +210,7 @@ class _Growing:
             member = _member(operation, nodes, COLUMN if self.turned else ROW, len(space))
             region.members.append(member)
             for number, output in enumerate(operation.outputs):
-                current[whole(operation.operands[output].value)] = Product(member, number)
+                current[hazards.whole(operation.operands[output].value)] = Product(member, number)
         self._outputs(region, current)
         region.freed = [op for op in self.between if op not in region.dead]
         return region
@@ -265,7 +234,7 @@ class _Growing:
     ) -> Node | None:
         if not operand.read:
             return None
-        product = current.get(whole(operand.value)) if operand.is_memory else None
+        product = current.get(hazards.whole(operand.value)) if operand.is_memory else None
         if product is not None:
             return product
         key = (operand.value, operand.loops)
@@ -302,7 +271,7 @@ def _only_used_by(memory: ir.Value, ops: set[ir.Operation]) -> Iterator[ir.Opera
     while work:
         for use in work.pop().uses:
             user = use.owner.operation
-            if user.name in _SAME_ORDER:
+            if user.name in hazards.SAME_ORDER:
                 found.append(user)
                 work.append(user.results[0])
             elif user.name == "memref.dealloc":

@@ -3,7 +3,7 @@
 In: sources and stores of a region. Out: for each a Place: a memref with an index for the row and one for the column,
 or the operand itself with the loop of each index; and what is known of its vectors.
 
-A ``memref<?x4x8xf32>`` that has all loops of a space of rows ``?`` and columns ``4 x 8`` becomes a ``memref<?x32xf32>``.
+A ``memref<?x4x8xf32>`` with all loops of a space of rows ``?`` and columns ``4 x 8`` becomes a ``memref<?x32xf32>``.
 """
 
 from __future__ import annotations

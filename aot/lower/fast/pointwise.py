@@ -15,7 +15,7 @@ from aot.lower import rtcalls, schedule
 from aot.lower.fast import bodies, places
 from aot.lower.fast.chunks import EXACT, Chunk, Evaluator, store_vector
 from aot.lower.fast.region import FULL
-from aot.lower.fast.rows import Job
+from aot.lower.fast.rowjob import Job
 
 THREADS = 256
 _BYTES_IN_FLIGHT = 32
@@ -77,7 +77,7 @@ def _prepared(job: Job, width: int, row: ir.Value) -> Evaluator:
     """An evaluator that has what is one for the row."""
     code = Evaluator(job.region, job.places, job.space, width, EXACT, row)
     for loop in range(len(job.region.rows)):
-        code._index(loop, None)
+        code.index(loop, None)
     for source in job.region.sources():
         if not code.varies(source):
             code.row_value(source)

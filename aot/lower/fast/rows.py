@@ -17,65 +17,12 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls, schedule
-from aot.lower.fast import bodies, exchange
-from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator, guard, store_vector
+from aot.lower.fast import bodies, exchange, rowstores
+from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
-from aot.lower.fast.places import Place, Space
 from aot.lower.fast.reducers import Reducer
-from aot.lower.fast.region import FULL, Member, Node, Product, Region, Source, Store
-
-REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
-_ROOM = 16
-"""Bytes that a cached row may take more than its elements: it begins and ends at a whole vector."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """How a kernel divides the work."""
-
-    name: str
-    group: int
-    rows: int
-    vectors: int
-    width: int
-    mode: str
-    keep: str = REGISTERS
-
-    @property
-    def threads(self) -> int:
-        return self.group * self.rows
-
-    @property
-    def reach(self) -> int:
-        """Columns that all chunks of one pass of straight code hold."""
-        return self.group * self.vectors * self.width
-
-    def text(self) -> str:
-        """For reports."""
-        return f"{self.name}: {self.group} threads x {self.rows} rows, {self.vectors} x {self.width}, {self.mode}, {self.keep}"
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all kernels of a region have in common."""
-
-    region: Region
-    space: Space
-    places: dict[Source, Place]
-    stores: tuple[tuple[Store, Place], ...]
-
-    def cached(self) -> list[Source]:
-        """Sources that more than one pass reads."""
-        passes = _passes(self.region)
-        counts: dict[Source, int] = {}
-        for nodes in passes:
-            for source in _needed(nodes):
-                counts[source] = counts.get(source, 0) + 1
-        return [source for source, count in counts.items() if count > 1 and source.kind == FULL]
-
-    def scratch(self) -> int:
-        """Bytes of shared memory for exchanges."""
-        return sum(len(member.operation.outputs) for member in self.region.reductions) * exchange.SLOT_BYTES
+from aot.lower.fast.region import FULL, Member, Node, Product, Source
+from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, cache_bytes, needed, passes, shared_bytes
 
 
 def launch(job: Job, tile: Tile) -> ir.Operation:
@@ -85,7 +32,7 @@ def launch(job: Job, tile: Tile) -> ir.Operation:
     blocks = arith.DivUIOp(less, per_block).result
     one = rtcalls.index(1)
     op = gpu.LaunchOp(
-        (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=_shared(job, tile)
+        (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared_bytes(job, tile)
     ).operation
     op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(tile.text())
     body = op.regions[0].blocks[0]
@@ -94,56 +41,6 @@ def launch(job: Job, tile: Tile) -> ir.Operation:
     with ir.InsertionPoint(end):
         RowKernel(job, tile, body).emit()
     return op
-
-
-def _shared(job: Job, tile: Tile) -> ir.Value | None:
-    """Bytes of dynamic shared memory; None for none."""
-    scratch = job.scratch() if tile.group > exchange.WARP else 0
-    if tile.keep != SHARED:
-        return _word(rtcalls.index(scratch)) if scratch else None
-    total = rtcalls.index(scratch)
-    for source in job.cached():
-        total = arith.AddIOp(total, _cache_bytes(job, source, tile)).result
-    return _word(total)
-
-
-def _word(value: ir.Value) -> ir.Value:
-    return arith.IndexCastOp(ir.IntegerType.get_signless(32), value).result
-
-
-def _cache_bytes(job: Job, source: Source, tile: Tile) -> ir.Value:
-    """Whole vectors for a row and what may come before it."""
-    size = rtcalls.storage_bytes(job.places[source].element)
-    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(2 * tile.width)).result
-    data = arith.MulIOp(columns, rtcalls.index(size)).result
-    blocks = arith.DivUIOp(arith.AddIOp(data, rtcalls.index(_ROOM - 1)).result, rtcalls.index(_ROOM)).result
-    return arith.MulIOp(blocks, rtcalls.index(_ROOM)).result
-
-
-def _passes(region: Region) -> list[list[Node]]:
-    """What each pass over the columns computes: the inputs of one level's reductions, and at last the stores."""
-    levels = sorted({member.level for member in region.reductions})
-    passes: list[list[Node]] = []
-    for each in levels:
-        members = [member for member in region.reductions if member.level == each]
-        passes.append([node for member in members for node in member.nodes if node is not None])
-    passes.append([store.product for store in region.stores if store.product.kind == FULL])
-    return passes
-
-
-def _needed(nodes: Sequence[Node]) -> list[Source]:
-    """Sources that nodes come from, without those that only row values come from."""
-    found: dict[Source, None] = {}
-    work = list(nodes)
-    seen: set[object] = set()
-    while work:
-        node = work.pop()
-        if isinstance(node, Source):
-            found[node] = None
-        elif node.kind == FULL and node.member not in seen:
-            seen.add(node.member)
-            work += [each for each in node.member.nodes if each is not None]
-    return list(found)
 
 
 @dataclass(frozen=True)
@@ -193,7 +90,7 @@ class RowKernel:
         full = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
         if full:
             sources = self._columns_of([store.product for store, _ in full])
-            self._pass(sources, lambda chunks: self._store(full, chunks))
+            self._pass(sources, lambda chunks: rowstores.columns(self.code, full, chunks, self.here))
 
     def _row(self, thread: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The thread's row, and whether there is such a row; behind the last one it works on that one."""
@@ -220,7 +117,7 @@ class RowKernel:
         region, code = self.job.region, self.code
         if known == 0:
             for loop in range(len(region.rows)):
-                code._index(loop, None)
+                code.index(loop, None)
             for source in region.sources():
                 if not code.varies(source):
                     code.row_value(source)
@@ -240,18 +137,18 @@ class RowKernel:
             kind = ir.MemRefType.get([rtcalls.DYNAMIC], vector, memory_space=space)
             view = memref.ViewOp(kind, shared, offset, [count]).result
             self.code.caches[source] = Cache(view, filling=True)
-            offset = arith.AddIOp(offset, _cache_bytes(self.job, source, self.tile)).result
+            offset = arith.AddIOp(offset, cache_bytes(self.job, source, self.tile)).result
 
     def _filled(self, first: bool) -> None:
         """What the first pass has read is in shared memory from now on."""
         if not first:
             return
-        read = _needed(_passes(self.job.region)[0])
+        read = needed(passes(self.job.region)[0])
         for source, cache in self.code.caches.items():
             self.code.caches[source] = Cache(cache.memory, filling=source not in read)
 
     def _columns_of(self, nodes: Sequence[Node]) -> list[Source]:
-        return [source for source in _needed(nodes) if self.code.varies(source)]
+        return [source for source in needed(nodes) if self.code.varies(source)]
 
     def _pass(self, sources: Sequence[Source], work: Callable[[list[Chunk]], None]) -> None:
         """Do something with all chunks of the row."""
@@ -371,59 +268,9 @@ class RowKernel:
         columns = bodies.broadcast(self.job.space.columns.value, self.tile.width)
         return arith.CmpIOp(arith.CmpIPredicate.ult, bodies.steps(chunk.column, self.tile.width), columns).result
 
-    def _is_inside(self, chunk: Chunk, number: int) -> ir.Value:
-        # As unsigned numbers, columns before the row are large ones.
-        column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
-        return arith.CmpIOp(arith.CmpIPredicate.ult, column, self.job.space.columns.value).result
-
     def store_rows(self) -> None:
         """One thread of the row stores what is one for the row."""
-        stores = [pair for pair in self.job.stores if pair[0].product.kind != FULL]
-        if not stores:
-            return
-        values = [self.code.row_value(store.product) for store, _ in stores]
-        first = arith.CmpIOp(arith.CmpIPredicate.eq, self.lane, rtcalls.index(0)).result
-        indices = [self.code._indices(store.loops, None) for store, _ in stores]
-        with guard(self._and(first, self.here)):
-            for value, (_, place), at in zip(values, stores, indices, strict=True):
-                memref.StoreOp(value, place.memory, at)
-
-    @staticmethod
-    def _and(one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
-        if one is None or other is None:
-            return one if other is None else other
-        return arith.AndIOp(one, other).result
-
-    def _store(self, stores: Sequence[tuple[Store, Place]], chunks: Sequence[Chunk]) -> None:
-        """Store results of some chunks; all are computed first, since one may overwrite what another reads."""
-        values = [[self.code.values(store.product, chunk) for store, _ in stores] for chunk in chunks]
-        for chunk, columns in zip(chunks, values, strict=True):
-            with guard(self._and(chunk.valid, self.here)):
-                for each, (_, place) in zip(columns, stores, strict=True):
-                    self._store_chunk(place, chunk, each)
-
-    def _store_chunk(self, place: Place, chunk: Chunk, values: ir.Value) -> None:
-        wide = place.wide and place.flat and self.tile.width > 1
-        if wide and chunk.inside is None:
-            store_vector(values, place.memory, self.code.address(place, chunk.column))
-            return
-        if not wide or chunk.inside is None:
-            self._store_elements(place, chunk, values)
-            return
-        choice = scf.IfOp(chunk.inside, has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            store_vector(values, place.memory, self.code.address(place, chunk.column))
-            scf.YieldOp([])
-        with ir.InsertionPoint(choice.else_block):
-            end = scf.YieldOp([])
-        with ir.InsertionPoint(end):
-            self._store_elements(place, chunk, values)
-
-    def _store_elements(self, place: Place, chunk: Chunk, values: ir.Value) -> None:
-        for number, value in enumerate(bodies.unpack(values)):
-            column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
-            with guard(self._is_inside(chunk, number) if chunk.inside is not None else None):
-                memref.StoreOp(value, place.memory, self.code.address(place, column))
+        rowstores.rows(self.job, self.code, self.lane, self.here)
 
 
 def reducer_of(member: Member) -> Reducer:

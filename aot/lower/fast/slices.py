@@ -16,7 +16,8 @@ from mlir.dialects import arith, gpu, memref, scf
 from aot.lower import rtcalls, schedule
 from aot.lower.fast.chunks import MASKED, guard
 from aot.lower.fast.region import FULL, Region
-from aot.lower.fast.rows import MEMORY, Job, RowKernel, Tile, Turns, reducer_of
+from aot.lower.fast.rowjob import MEMORY, Job, Tile
+from aot.lower.fast.rows import RowKernel, Turns, reducer_of
 
 SLICES = 528
 """Blocks for one row, at most."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rows import MEMORY, SHARED, Tile
+from aot.lower.fast.rowjob import MEMORY, SHARED, Tile
 from aot.lower.fast.slices import LONG
 
 _MAX_WIDTH = 8

@@ -20,7 +20,7 @@ from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.chunks import guard, load_vector, store_vector
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, PART, SCALAR, Region, Source
-from aot.lower.fast.rows import Job
+from aot.lower.fast.rowjob import Job
 
 _WORD = 4
 
