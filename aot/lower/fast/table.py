@@ -165,4 +165,4 @@ def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
 
 def _fallback(facts: Facts) -> Tile:
     """Any number of columns, any memory."""
-    return Tile("any-row", 256 if facts.reduces else 128, 1, 4, 1, MASKED, MEMORY)
+    return Tile("any-row", 256, 1, 2, 1, MASKED, MEMORY)
