@@ -92,6 +92,9 @@ def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
     for each in compiled:
         for note in each.notes:
             tell.note(f"{each.path}: {note}")
+        for kernel in each.kernels:
+            if kernel.schedule:
+                tell.detail(f"{each.path}: {kernel.symbol}: {kernel.schedule}")
     tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
     tree = planned.work / "tree"
     fileset.write_tree(_package(planned, compiled), tree)

@@ -112,6 +112,9 @@ LOAD(16)
 LOAD(32)
 LOAD(64)
 
+/* As on the smallest of the GPUs. */
+int64_t aot_rt_shared_limit(void) { return 99 * 1024; }
+
 void aot_rt_assert(_Bool ok, int32_t message) {
   if (!ok) fail("assertion", message);
 }

@@ -26,6 +26,7 @@ from aot import mlir, process, toolchain
 from aot.lower import tensor
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function, ScalarType
+from tests import cpufibers
 
 RUNTIME = Path(__file__).with_name("cpurun.c")
 _TO_LLVM = (
@@ -39,6 +40,7 @@ _TO_LLVM = (
     "convert-vector-to-llvm",
     "convert-math-to-llvm",
     "convert-math-to-libm",
+    "convert-vector-to-llvm",
     "convert-complex-to-llvm",
     "finalize-memref-to-llvm",
     "convert-index-to-llvm",
@@ -118,9 +120,15 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
         module = lowered.module
         text = str(module)
         _declare(module, "cpurun_enter", "cpurun_leave")
-        for launch in [op for op in mlir.walk(module) if op.name == "gpu.launch"]:
-            _to_loops(launch, backwards=backwards)
-        for op in public_functions(module):
+        entries = public_functions(module)
+        cpufibers.declare(module)
+        for number, launch in enumerate([op for op in mlir.walk(module) if op.name == "gpu.launch"]):
+            if cpufibers.needed(launch):
+                cpufibers.to_fibers(module, launch, number, backwards=backwards)
+            else:
+                _to_loops(launch, backwards=backwards)
+        cpufibers.forget_spaces(module)
+        for op in entries:
             op.attributes["llvm.emit_c_interface"] = mlir.bindings().UnitAttr.get()
             # A function may be called like one of the C library.
             op.attributes["sym_name"] = mlir.bindings().StringAttr.get(f"cpurun_f_{mlir.symbol_name(op)}")
@@ -192,6 +200,7 @@ def _compile(llvm_ir: str, functions: Sequence[Function]) -> ctypes.CDLL:
             "f.o",
             "entries.c",
             str(RUNTIME),
+            str(RUNTIME.with_name("cpufibers.c")),
             "-lm",
         ],
         cwd=folder,

@@ -281,7 +281,7 @@ func.func @f(%a: memref<?xf32>, %n: index) {
 LEVELS = [("reduction", SUM), ("loop", LOOP), ("buffers", BUFFERS)]
 HOST = re.compile(
     r"(arith|index|cf|ub)\..*|scf\.(for|if|while|yield|condition)|func\.(func|return|call)|gpu\.launch"
-    r"|memref\.(dim|view|cast|subview|extract_aligned_pointer_as_index|extract_strided_metadata|load|store|alloca)"
+    r"|memref\.(dim|view|cast|subview|reinterpret_cast|extract_aligned_pointer_as_index|extract_strided_metadata|load|store|alloca)"
     r"|builtin\.module"
 )
 
@@ -372,13 +372,14 @@ def test_what_follows_a_contraction_is_part_of_its_launch() -> None:
     assert len(re.findall(r"call @aot_rt_free\(", done.text)) == 2
 
 
-def test_a_sum_over_rows_is_one_launch() -> None:
+def test_a_sum_over_rows_is_two_launches() -> None:
+    # Partial sums and what they give together; for memory of any alignment, and for vectors.
     reduce = "linalg.reduce { arith.addf } ins(%x : tensor<?x?xf32>) outs(%o : tensor<?xf32>) dimensions = [0]"
     done = lower(
         f"func.func @f(%x: tensor<?x?xf32>, %o: tensor<?xf32>) -> tensor<?xf32> {{\n  %r = {reduce}\n"
         "  return %r : tensor<?xf32>\n}"
     )
-    assert done.text.count("gpu.launch ") == 1
+    assert done.text.count("gpu.launch ") == 4
     assert "scf.for" in done.ops - done.host_ops
 
 
@@ -398,15 +399,22 @@ def test_neighbouring_threads_write_neighbouring_elements() -> None:
 
 
 def test_what_is_left_runs_in_one_thread() -> None:
-    assert f'{schedule.ATTRIBUTE} = "one-thread"' in lower(SUM).text
+    source = """func.func @f(%x: memref<?xf32>, %i: index) {
+  %v = memref.load %x[%i] : memref<?xf32>
+  %w = math.exp %v : f32
+  memref.store %w, %x[%i] : memref<?xf32>
+  return
+}"""
+    assert f'{schedule.ATTRIBUTE} = "one-thread"' in lower(source).text
 
 
 def test_stages_are_dumped_in_order() -> None:
-    assert lower(SUM).stages == ("linalg", "buffers", "memory", "launches", "device")
+    assert lower(SUM).stages == ("linalg", "buffers", "memory", "regions", "launches", "device")
 
 
 def test_the_schedule_is_named_on_its_launch() -> None:
-    assert f'{schedule.ATTRIBUTE} = "general"' in lower(LOOP).text
+    text = lower(LOOP).text
+    assert f'{schedule.ATTRIBUTE} = "pointwise' in text or f'{schedule.ATTRIBUTE} = "row' in text
 
 
 # ------------------------------------------------------------------ schedules

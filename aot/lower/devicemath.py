@@ -68,7 +68,7 @@ def _subgroup_reduce(op: mlir.Operation) -> None:
     size = _number(op, "cluster_size", SUBGROUP)
     step = _number(op, "cluster_stride", 1) * size // 2
     while step >= _number(op, "cluster_stride", 1):
-        value = combine(value, _exchanged(value, step)).result
+        value = combine(value, exchanged(value, step)).result
         step //= 2
     _replace(op, value)
 
@@ -77,7 +77,7 @@ def _number(op: mlir.Operation, name: str, default: int) -> int:
     return ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else default
 
 
-def _exchanged(value: mlir.Value, step: int) -> mlir.Value:
+def exchanged(value: mlir.Value, step: int) -> mlir.Value:
     """The value of the thread whose number differs in the bit ``step``."""
     kind = value.type
     i32 = ir.IntegerType.get_signless(32)

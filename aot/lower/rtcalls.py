@@ -45,6 +45,7 @@ PROTOTYPES = {
     "aot_rt_load_i16": Prototype(("index",), ("i16",)),
     "aot_rt_load_i32": Prototype(("index",), ("i32",)),
     "aot_rt_load_i64": Prototype(("index",), ("i64",)),
+    "aot_rt_shared_limit": Prototype((), ("index",)),
     "aot_rt_assert": Prototype(("i1", "i32")),
 }
 """Every runtime function that tensor-level host code calls, by symbol."""
@@ -117,6 +118,11 @@ def result(number: int, memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir
     for axis, extent in enumerate(extents):
         _call("aot_rt_result_extent", index(number), index(axis), extent)
     return _typed(_call("aot_rt_result", index(number), _bytes(memref_type, extents)), memref_type, dynamic_sizes)
+
+
+def shared_limit() -> mlir.Value:
+    """Bytes of shared memory that a block may have on the device of the call."""
+    return _call("aot_rt_shared_limit")
 
 
 def assert_(condition: mlir.Value, message: int) -> None:

@@ -39,6 +39,7 @@ from aot.lower import (
     smallfloat,
     vectors,
 )
+from aot.lower.fast import dispatch
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
 
@@ -49,6 +50,8 @@ class Options:
 
     wide_accumulation: bool = True
     """f16 and bf16 reductions accumulate in f32; a sum of many small values would stand still otherwise."""
+    fast: bool = True
+    """Schedules by class where one covers the work; else the general one for all of it."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("buffers", module)
     module, note = _settle_memory(module, functions)
     dump("memory", module)
+    fast = dispatch.emit(module, functions) if options.fast else dispatch.Report(0, ())
+    dump("regions", module)
     launches.emit(module, functions)
     dump("launches", module)
     # As allocations until here: passes know that fresh memory overlaps nothing.
@@ -88,7 +93,8 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     reads = _finish(module)
     dump("device", module)
     functions = tuple(replace(each, flags=(READS_DEVICE,)) if each.name in reads else each for each in functions)
-    return TensorLowered(module, functions, messages, (note,) if note else ())
+    notes = (*((note,) if note else ()), *(f"general schedule: {each}" for each in fast.refused))
+    return TensorLowered(module, functions, messages, notes)
 
 
 def _to_linalg(module: ir.Module, options: Options) -> None:

@@ -177,6 +177,8 @@ int8_t aot_rt_load_i8(int64_t address);
 int16_t aot_rt_load_i16(int64_t address);
 int32_t aot_rt_load_i32(int64_t address);
 int64_t aot_rt_load_i64(int64_t address);
+/* Bytes of shared memory that a block may have on the call's device: host code chooses schedules by it. */
+int64_t aot_rt_shared_limit(void);
 /* cf.assert in host code; `message` indexes source->messages. The source is that of the frame's function. */
 void aot_rt_assert(_Bool ok, int32_t message);
 /* CPU code of tensor-level functions (part of a call on arrays of the CPU). Entries are aot_cpu_entry_<source>__<function>__<variant>,

@@ -1,0 +1,298 @@
+"""Values of a region for one thread: a few neighbouring columns of a row at a time.
+
+In: a region, its places, and chunks of columns. Out: the values of its nodes there, each computed once per chunk.
+
+A chunk is ``width`` columns from ``column`` on. Three modes: ``EXACT``, all chunks are inside the row; ``MASKED``, the
+row is a multiple of the width, and a chunk is inside or outside (``valid``); ``SHIFTED``, chunks begin where memory is
+aligned, so that the first and the last of a row hold elements of its neighbours (``inside`` is false there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf, vector
+
+from aot.lower import rtcalls
+from aot.lower.fast import bodies
+from aot.lower.fast.places import VECTOR_BYTES, Extent, Place, Space
+from aot.lower.fast.region import COLUMN, FULL, PART, ROW, Member, Node, Product, Region, Source
+
+EXACT, MASKED, SHIFTED = "exact", "masked", "shifted"
+
+
+@dataclass(eq=False)
+class Chunk:
+    """Some columns."""
+
+    column: ir.Value
+    """The first one; below 0 or behind the row's end in some modes."""
+    position: ir.Value
+    """Counted from where chunks begin: a multiple of the width."""
+    valid: ir.Value | None = None
+    """Whether any element is in the row; None: always."""
+    inside: ir.Value | None = None
+    """SHIFTED: whether all are."""
+    memo: dict[object, ir.Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A source kept in shared memory, by position."""
+
+    memory: ir.Value
+    """Of vectors."""
+    filling: bool
+    """Whether this is the first pass over the row."""
+
+
+@dataclass
+class Evaluator:
+    """Evaluates nodes for one row."""
+
+    region: Region
+    places: dict[Source, Place]
+    space: Space
+    width: int
+    mode: str
+    row: ir.Value
+    shift: ir.Value | None = None
+    """SHIFTED: columns by which the row's first chunk begins too early."""
+    rows: dict[object, list[ir.Value]] = field(default_factory=dict)
+    """Results of reductions, and other values that are one for each row."""
+    caches: dict[Source, Cache] = field(default_factory=dict)
+
+    def values(self, node: Node, chunk: Chunk) -> ir.Value:
+        """A vector with an element for each column of the chunk; a scalar when that is one."""
+        key: object = node if isinstance(node, Source) else (node.member, node.number)
+        if key not in chunk.memo:
+            if not self.varies(node):
+                chunk.memo[key] = bodies.broadcast(self.row_value(node), self.width)
+            elif isinstance(node, Source):
+                chunk.memo[key] = self._raw(node, chunk)
+            else:
+                results = self.elements(node.member, chunk, node.member.operation.yielded)
+                chunk.memo.update(((node.member, number), value) for number, value in enumerate(results))
+        return chunk.memo[key]
+
+    def varies(self, node: Node) -> bool:
+        """Whether columns have values of their own."""
+        if isinstance(node, Product):
+            return node.kind != ROW
+        return node.kind in (FULL, COLUMN) or (
+            node.kind == PART and any(loop >= len(self.region.rows) for loop in node.loops)
+        )
+
+    def row_value(self, node: Node) -> ir.Value:
+        """A value that is the same for all columns."""
+        if isinstance(node, Product):
+            if node.member not in self.rows:
+                self.rows[node.member] = self._element(
+                    node.member, [self._row_or_none(n) for n in node.member.nodes], None
+                )
+            return self.rows[node.member][node.number]
+        if node not in self.rows:
+            place = self.places[node]
+            is_memory = isinstance(place.memory.type, ir.MemRefType)
+            value = memref.LoadOp(place.memory, self.indices(place.loops, None)).result if is_memory else place.memory
+            self.rows[node] = [value]
+        return self.rows[node][0]
+
+    def _row_or_none(self, node: Node | None) -> ir.Value | None:
+        return None if node is None else self.row_value(node)
+
+    def elements(self, member: Member, chunk: Chunk, wanted: Sequence[ir.Value]) -> list[ir.Value]:
+        """Values of a member's body for the columns of the chunk."""
+        body = member.operation.body
+        inputs = [None if self._is_running(member, number) else node for number, node in enumerate(member.nodes)]
+        vectorial = bodies.is_vectorial(body, wanted) and len(self.space.column_loops) == 1
+        arguments = [None if node is None else self._argument(node, chunk, vectorial) for node in inputs]
+        if self.width == 1:
+            return bodies.evaluate(body, arguments, lambda loop: self.index(loop, chunk.column), wanted)
+        if vectorial:
+            return bodies.evaluate_vector(body, arguments, lambda loop: self._lanes(loop, chunk), wanted, self.width)
+        apart = [None if each is None else bodies.unpack(each) for each in arguments]
+        columns = []
+        for number in range(self.width):
+            mine = [None if each is None else each[number] for each in apart]
+            column = bodies.plus(chunk.column, number)
+            columns.append(bodies.evaluate(body, mine, partial(self.index, column=column), wanted))
+        return [bodies.pack([each[number] for each in columns]) for number in range(len(wanted))]
+
+    def _argument(self, node: Node, chunk: Chunk, vectorial: bool) -> ir.Value:
+        """A vector; or a scalar for all columns, where the body takes both."""
+        return self.row_value(node) if vectorial and not self.varies(node) else self.values(node, chunk)
+
+    @staticmethod
+    def _is_running(member: Member, number: int) -> bool:
+        """Whether an operand is the running value of a reduction: its elements do not depend on it."""
+        return member.reducer is not None and number in member.operation.outputs
+
+    def _lanes(self, loop: int, chunk: Chunk) -> ir.Value:
+        """An index of each column."""
+        if loop < len(self.region.rows):
+            return self.index(loop, None)
+        return bodies.steps(chunk.column, self.width)
+
+    def _element(self, member: Member, arguments: Sequence[ir.Value | None], column: ir.Value | None) -> list[ir.Value]:
+        body = member.operation.body
+        return bodies.evaluate(body, arguments, lambda loop: self.index(loop, column), member.operation.yielded)
+
+    def initial(self, member: Member) -> list[ir.Value]:
+        """Running values of a reduction before its first element."""
+        nodes = [member.nodes[number] for number in member.operation.outputs]
+        return [self.row_value(node) for node in nodes if node is not None]
+
+    def index(self, loop: int, column: ir.Value | None) -> ir.Value:
+        """The index of a loop; rows by division of the row's number."""
+        rows = len(self.region.rows)
+        if loop < rows:
+            key = ("index", loop)
+            if key not in self.rows:
+                self.rows[key] = [_digit(self.row, loop, self.space.row_loops)]
+            return self.rows[key][0]
+        assert column is not None
+        return _digit(column, loop - rows, self.space.column_loops)
+
+    def indices(self, loops: Sequence[int], column: ir.Value | None) -> list[ir.Value]:
+        return [rtcalls.index(0) if loop < 0 else self.index(loop, column) for loop in loops]
+
+    def prefetch(self, nodes: Sequence[Source], chunks: Sequence[Chunk]) -> None:
+        """Begin all loads before anything waits for one."""
+        for chunk in chunks:
+            for node in nodes:
+                self._raw(node, chunk)
+
+    def _raw(self, node: Source, chunk: Chunk) -> ir.Value:
+        key = ("raw", node)
+        if key not in chunk.memo:
+            cache = self.caches.get(node)
+            if cache is not None and not cache.filling:
+                place = arith.DivUIOp(self._within(chunk), rtcalls.index(self.width)).result
+                chunk.memo[key] = memref.LoadOp(cache.memory, [place]).result
+            else:
+                chunk.memo[key] = self._from_memory(self.places[node], chunk)
+                if cache is not None:
+                    self._keep(cache.memory, chunk, chunk.memo[key])
+        return chunk.memo[key]
+
+    def _within(self, chunk: Chunk) -> ir.Value:
+        zero = rtcalls.index(0)
+        return chunk.position if chunk.valid is None else arith.SelectOp(chunk.valid, chunk.position, zero).result
+
+    def _keep(self, memory: ir.Value, chunk: Chunk, raw: ir.Value) -> None:
+        with guard(chunk.valid):
+            place = arith.DivUIOp(chunk.position, rtcalls.index(self.width)).result
+            memref.StoreOp(raw, memory, [place])
+
+    def _from_memory(self, place: Place, chunk: Chunk) -> ir.Value:
+        if self.mode == SHIFTED:
+            if place.wide and place.kind == FULL:
+                return self._shifted(place, chunk)
+            return self._clamped(place, chunk)
+        column = chunk.column
+        if chunk.valid is not None:
+            column = arith.SelectOp(chunk.valid, column, rtcalls.index(0)).result
+        if place.wide and self.width > 1:
+            return self._vector(place.memory, self.address(place, column))
+        return bodies.pack([self._scalar(place, bodies.plus(column, number)) for number in range(self.width)])
+
+    def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
+        """Indices of an element."""
+        if not place.flat:
+            return self.indices(place.loops, column)
+        return [column] if place.kind == COLUMN else [self.row, column]
+
+    def store_element(self, place: Place, column: ir.Value, value: ir.Value) -> None:
+        """Store one element."""
+        memref.StoreOp(value, place.memory, self.address(place, column))
+
+    def _scalar(self, place: Place, column: ir.Value) -> ir.Value:
+        return memref.LoadOp(place.memory, self.address(place, column)).result
+
+    def _vector(self, memory: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+        element = ir.MemRefType(memory.type).element_type
+        return load_vector(memory, indices, self.width, element)
+
+    def _shifted(self, place: Place, chunk: Chunk) -> ir.Value:
+        """A vector that may begin before the row or end behind it: at the edges, element by element."""
+        assert chunk.valid is not None
+        assert chunk.inside is not None
+        assert self.shift is not None
+        true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
+        plain = arith.OrIOp(chunk.inside, arith.XOrIOp(chunk.valid, true).result).result
+        # A chunk outside reads the row's second one, which lies in it.
+        second = arith.SubIOp(rtcalls.index(self.width), self.shift).result
+        column = arith.SelectOp(chunk.valid, chunk.column, second).result
+        choice = scf.IfOp(plain, [ir.VectorType.get([self.width], place.element)], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp([self._vector(place.memory, self.address(place, column))])
+        with ir.InsertionPoint(choice.else_block):
+            scf.YieldOp([self._clamped(place, chunk)])
+        return choice.results[0]
+
+    def _clamped(self, place: Place, chunk: Chunk) -> ir.Value:
+        zero = rtcalls.index(0)
+        last = arith.SubIOp(self.space.columns.value, rtcalls.index(1)).result
+        found = []
+        for number in range(self.width):
+            column = arith.MaxSIOp(bodies.plus(chunk.column, number), zero).result
+            found.append(self._scalar(place, arith.MinSIOp(column, last).result))
+        return bodies.pack(found)
+
+
+def _digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
+    """One index of several from their common number."""
+    for extent in extents[:number:-1]:
+        value = arith.DivUIOp(value, extent.value).result
+    return arith.RemUIOp(value, extents[number].value).result if number else value
+
+
+@contextmanager
+def guard(condition: ir.Value | None) -> Iterator[None]:
+    """Insert under a condition; without one, as before."""
+    if condition is None:
+        yield
+        return
+    branch = scf.IfOp(condition)
+    with ir.InsertionPoint(branch.then_block):
+        end = scf.YieldOp([])
+    with ir.InsertionPoint(end):
+        yield
+
+
+def load_vector(memory: ir.Value, indices: Sequence[ir.Value], width: int, element: ir.Type) -> ir.Value:
+    """An aligned vector, in pieces of at most 16 bytes."""
+    pieces = max(1, width * rtcalls.storage_bytes(element) // VECTOR_BYTES)
+    size = width // pieces
+    kind = ir.VectorType.get([size], element)
+    alignment = _alignment(size, element)
+    loaded = [
+        vector.LoadOp(kind, memory, [*indices[:-1], bodies.plus(indices[-1], size * piece)], alignment=alignment).result
+        for piece in range(pieces)
+    ]
+    if pieces == 1:
+        return loaded[0]
+    return bodies.pack([each for part in loaded for each in bodies.unpack(part)])
+
+
+def store_vector(value: ir.Value, memory: ir.Value, indices: Sequence[ir.Value]) -> None:
+    """The same for stores."""
+    kind = ir.VectorType(value.type)
+    width, element = kind.shape[0], kind.element_type
+    pieces = max(1, width * rtcalls.storage_bytes(element) // VECTOR_BYTES)
+    size = width // pieces
+    for piece in range(pieces):
+        part = value
+        if pieces > 1:
+            part = bodies.pack(bodies.unpack(value)[size * piece : size * (piece + 1)])
+        place = [*indices[:-1], bodies.plus(indices[-1], size * piece)]
+        vector.StoreOp(part, memory, place, alignment=_alignment(size, element))
+
+
+def _alignment(size: int, element: ir.Type) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size * rtcalls.storage_bytes(element))

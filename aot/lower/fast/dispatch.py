@@ -1,0 +1,269 @@
+"""Linalg on buffers becomes kernels, by the class of what belongs together.
+
+In: functions after buffers are settled. Out: the same with ``gpu.launch`` in place of the linalg operations that a fast
+schedule covers, and for each that none covers the reason; those stay for the general schedule.
+
+Classes, by the loops of a region: rows (reductions of the innermost loops, and what surrounds them), pointwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import scf
+
+from aot import mlir
+from aot.lower import frontend, overlap, rtcalls, views
+from aot.lower.fast import columns, forming, places, pointwise, rows, slices, table, transposes
+from aot.lower.fast.chunks import MASKED
+from aot.lower.fast.conditions import Conditions
+from aot.lower.fast.extents import Extents
+from aot.lower.fast.forming import Formed
+from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region
+from aot.lower.fast.rowjob import Job, Tile
+from aot.lower.fast.table import Candidate, Facts
+from aot.lower.signature import public_functions
+from aot.model import ArrayType, Function
+
+_NAMED = ("broadcast", "copy", "fill", "map", "reduce", "transpose")
+"""Named operations that are made generic: nothing else looks for them."""
+_GENERALIZE = """
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
+    %named = transform.structured.match ops{{[{names}]}} in %root : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }}
+}}
+"""
+_PERMUTED = "an operand is permuted"
+_WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done."""
+
+    fast: int
+    refused: tuple[str, ...]
+    """``function: operation: reason``, of what the general schedule does."""
+
+
+def emit(module: ir.Module, functions: Sequence[Function]) -> Report:
+    """Emit kernels for all regions that a class covers."""
+    _generalize(module)
+    by_name = {function.name: function for function in functions}
+    refused: list[str] = []
+    fast = 0
+    for function in public_functions(module):
+        tensors = _tensors(function, by_name[mlir.symbol_name(function)])
+        for block in _blocks(function):
+            _sink_fills(block)
+            formed = forming.form(block, Extents(), tensors)
+            reasons = list(formed.refused)
+            busy = _contracted(formed)
+            for region in formed.regions:
+                reason = _emit(region) if region.reductions or not _feeds(region, busy) else _WITH_CONTRACTION
+                fast += not reason
+                if reason:
+                    reasons.append((region.last, reason))
+            refused += [f"{mlir.symbol_name(function)}: {_named(op)}: {reason}" for op, reason in reasons]
+    return Report(fast, tuple(refused))
+
+
+def _contracted(formed: Formed) -> set[ir.Value]:
+    """Buffers of operations that reduce in a way that no class covers."""
+    ops = [
+        op for op, _ in formed.refused if "reduction" in str(op.attributes.get("iterator_types", "")) or _is_named(op)
+    ]
+    return {views.root(value) for op in ops for value in op.operands if views.is_memref(value)}
+
+
+def _is_named(op: ir.Operation) -> bool:
+    return bool(op.name != "linalg.generic")
+
+
+def _feeds(region: Region, busy: set[ir.Value]) -> bool:
+    """Whether a region begins or ends with a buffer of such an operation: the general schedule fuses them."""
+    own = {views.root(store.memory) for store in region.stores}
+    own |= {views.root(source.value) for source in region.sources() if views.is_memref(source.value)}
+    return any(root in busy and overlap.is_own(root) for root in own)
+
+
+def _named(op: ir.Operation) -> str:
+    line = mlir.location_of(op).line
+    return f"{op.name} (line {line})" if line else str(op.name)
+
+
+def _generalize(module: ir.Module) -> None:
+    names = sorted(mlir.op_names(module) & {f"linalg.{each}" for each in _NAMED})
+    if names:
+        text = ", ".join(f'"{name}"' for name in names)
+        frontend.apply(module, _GENERALIZE.format(names=text), "generalising operations on buffers")
+
+
+def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
+    arguments = function.regions[0].blocks[0].arguments
+    return [
+        value
+        for value, argument in zip(arguments, signature.args, strict=True)
+        if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
+    ]
+
+
+def _blocks(function: ir.Operation) -> list[ir.Block]:
+    """Blocks of host code that hold linalg."""
+    found: list[ir.Block] = []
+    for op in mlir.walk(function):
+        ours = op.name == "linalg.generic" and not mlir.inside_kernel(op) and not _in_parallel_loop(op)
+        if ours and op.block not in found:
+            found.append(op.block)
+    return found
+
+
+def _in_parallel_loop(op: ir.Operation) -> bool:
+    return any(each.name in ("scf.parallel", "scf.forall", "affine.parallel") for each in mlir.parents(op))
+
+
+def _sink_fills(block: ir.Block) -> None:
+    """Put what only writes right before the first operation that uses its buffer."""
+    ops = [each.operation for each in block.operations]
+    for number in range(len(ops) - 1, -1, -1):
+        op = ops[number]
+        if op.name != "linalg.generic" or any(views.is_memref(value) for value in list(op.operands)[:-1]):
+            continue
+        memory = op.operands[len(op.operands) - 1]
+        if not views.is_memref(memory) or not overlap.is_own(views.root(memory)):
+            continue
+        user = next((each for each in ops[number + 1 :] if _touches(each, views.root(memory))), None)
+        if user is not None and user.name == "linalg.generic":
+            op.move_before(user)
+
+
+def _touches(op: ir.Operation, root: ir.Value) -> bool:
+    return any(
+        views.is_memref(value) and views.root(value) == root
+        for inner in mlir.walk(op)
+        if inner.name not in views.VIEWS and inner.name != "memref.dim"
+        for value in inner.operands
+    )
+
+
+def _emit(region: Region) -> str:
+    """Emit a region; or why no class covers it."""
+    if not region.columns:
+        return "a single element"
+    with ir.InsertionPoint(region.last), region.last.location:
+        space = places.space(region)
+        sources = {source: places.place(source, region, space) for source in region.sources()}
+        stores = tuple((store, places.place(store, region, space)) for store in region.stores)
+        job = Job(region, space, sources, stores)
+        reason = _emit_class(job)
+    if reason:
+        return reason
+    for each in region.freed:
+        each.move_after(region.last)
+    for op in [member.operation.op for member in reversed(region.members)]:
+        op.erase()
+    for op in region.dead:
+        op.erase()
+    return ""
+
+
+def _emit_class(job: Job) -> str:
+    """Emit by the region's class; or why there is none."""
+    reason = _misfit(job)
+    if reason == _PERMUTED and transposes.matches(job.region):
+        transposes.launch(job)
+        return ""
+    if job.region.turned:
+        reason = columns.misfit(job.region) or reason
+    if not reason and job.region.turned:
+        _choose_columns(job)
+    elif not reason:
+        _choose(job, table.candidates(_facts(job)))
+    return reason
+
+
+def _misfit(job: Job) -> str:
+    """Why rows of the region are no good way to run it."""
+    last = len(job.region.rows) + len(job.region.columns) - 1
+    for place in [*job.places.values(), *(place for _, place in job.stores)]:
+        if place.kind == PART and last in place.loops and place.loops[-1] != last:
+            return _PERMUTED
+        if place.kind in (FULL, COLUMN) and not place.flat:
+            return "an operand that is not row-major"
+    if any(not _reads_all(member) for member in job.region.reductions):
+        return "a contraction"
+    return ""
+
+
+def _reads_all(member: Member) -> bool:
+    """Whether a reduction reads something that has an element for each of its points."""
+    kinds = [node.kind for number, node in enumerate(member.nodes) if node and number not in member.operation.outputs]
+    return not kinds or FULL in kinds
+
+
+def _facts(job: Job) -> Facts:
+    along = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.kind == FULL]
+    sizes = [rtcalls.storage_bytes(place.element) for place in along]
+    cached = sum(rtcalls.storage_bytes(job.places[source].element) for source in job.cached())
+    return Facts(
+        job.space.columns.static,
+        max(sizes, default=4),
+        cached,
+        bool(job.region.reductions),
+        job.space.rows.static,
+        slices.fits(job.region),
+    )
+
+
+def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
+    """Launches, in branches of host code where more than one tile may run."""
+    if not job.region.reductions and job.space.rows.static == 1:
+        pointwise.launch(job, table.width(_facts(job)))
+        return
+    conditions = Conditions(job)
+    places_: list[ir.InsertionPoint] = []
+    for candidate in candidates:
+        condition = conditions.of(candidate)
+        if condition is False:
+            continue
+        if condition is True:
+            if candidate.sliced:
+                slices.launch(job, candidate.tile)
+            elif candidate.tile.name == "any-row" and not job.region.reductions:
+                pointwise.launch(job, table.width(_facts(job)))
+            else:
+                rows.launch(job, candidate.tile)
+            break
+        branch = scf.IfOp(condition, has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            (slices if candidate.sliced else rows).launch(job, candidate.tile)
+            scf.YieldOp([])
+        with ir.InsertionPoint(branch.else_block):
+            end = scf.YieldOp([])
+        places_.append(ir.InsertionPoint(end))
+        places_[-1].__enter__()
+    for point in reversed(places_):
+        point.__exit__(None, None, None)
+
+
+def _choose_columns(job: Job) -> None:
+    """Vectors where memory is aligned."""
+    width = table.width(_facts(job))
+    if not columns.fits(job, width):
+        width = 1
+    condition = Conditions(job).of(Candidate(Tile("columns", 1, 1, 1, width, MASKED), multiple=True))
+    if condition is True or condition is False or width == 1:
+        columns.launch(job, width if condition is True else 1)
+        return
+    branch = scf.IfOp(condition, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        columns.launch(job, width)
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        columns.launch(job, 1)
+        scf.YieldOp([])

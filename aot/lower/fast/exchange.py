@@ -1,0 +1,92 @@
+"""Partial results of a row's threads become one result that all of them know.
+
+In: a reducer and each thread's partial results. Out: the combined ones, the same in every thread of the row, combined
+in an order that does not depend on timing.
+
+Up to 32 threads exchange by shuffles; more threads leave one result per warp in shared memory, and read all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, gpu, memref, scf
+
+from aot.lower import devicemath, rtcalls
+from aot.lower.fast.reducers import Reducer
+
+WARP = 32
+SLOT_BYTES = WARP * 8
+"""Shared memory for one value of each warp of a block."""
+SHARED = "#gpu.address_space<workgroup>"
+
+
+@dataclass
+class Exchange:
+    """Exchanges of one kernel; each takes shared memory of its own, so that none waits for the one before."""
+
+    threads: int
+    """Threads that work on a row: a power of two."""
+    thread: ir.Value
+    """Number of the thread in its block."""
+    shared: ir.Value | None
+    """The block's shared memory, as bytes; None when no row needs it."""
+    used: int = 0
+    """Bytes of it that are taken."""
+
+    def all(self, reducer: Reducer, partial: Sequence[ir.Value]) -> list[ir.Value]:
+        """Combine the partial results of all threads of a row."""
+        done = _butterfly(reducer, partial, min(self.threads, WARP))
+        return done if self.threads <= WARP else self._across_warps(reducer, done)
+
+    def _across_warps(self, reducer: Reducer, values: list[ir.Value]) -> list[ir.Value]:
+        warps = self.threads // WARP
+        slots = [self._slot(value.type) for value in values]
+        warp = arith.DivUIOp(self.thread, rtcalls.index(WARP)).result
+        lane = arith.RemUIOp(self.thread, rtcalls.index(WARP)).result
+        first = arith.CmpIOp(arith.CmpIPredicate.eq, lane, rtcalls.index(0)).result
+        branch = scf.IfOp(first)
+        with ir.InsertionPoint(branch.then_block):
+            for value, slot in zip(values, slots, strict=True):
+                memref.StoreOp(value, slot, [warp])
+            scf.YieldOp([])
+        gpu.BarrierOp()
+        mine = arith.RemUIOp(lane, rtcalls.index(warps)).result
+        return _butterfly(reducer, [memref.LoadOp(slot, [mine]).result for slot in slots], warps)
+
+    def _slot(self, kind: ir.Type) -> ir.Value:
+        assert self.shared is not None
+        view = memref.ViewOp(
+            ir.MemRefType.get([WARP], kind, memory_space=ir.Attribute.parse(SHARED)),
+            self.shared,
+            rtcalls.index(self.used),
+            [],
+        )
+        self.used += SLOT_BYTES
+        return view.result
+
+
+def _butterfly(reducer: Reducer, values: Sequence[ir.Value], threads: int) -> list[ir.Value]:
+    done = list(values)
+    step = threads // 2
+    while step:
+        done = reducer.combine(done, [_other(value, step) for value in done])
+        step //= 2
+    return done
+
+
+def _other(value: ir.Value, step: int) -> ir.Value:
+    if not isinstance(value.type, ir.IndexType):
+        return devicemath.exchanged(value, step)
+    word = arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result
+    return arith.IndexCastOp(value.type, devicemath.exchanged(word, step)).result
+
+
+def shared_memory() -> ir.Value:
+    """The dynamic shared memory of the block."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    byte = ir.IntegerType.get_signless(8)
+    kind = ir.MemRefType.get([dynamic], byte, memory_space=ir.Attribute.parse(SHARED))
+    return gpu.DynamicSharedMemoryOp(kind).result

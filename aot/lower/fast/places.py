@@ -1,0 +1,140 @@
+"""Where a region's memory lies for its kernel: views of rows and columns, made on the host.
+
+In: sources and stores of a region. Out: for each a Place: a memref with an index for the row and one for the column,
+or the operand itself with the loop of each index; and what is known of its vectors.
+
+A ``memref<?x4x8xf32>`` with all loops of a space of rows ``?`` and columns ``4 x 8`` becomes a ``memref<?x32xf32>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from aot.lower import rtcalls
+from aot.lower.fast.extents import Key, value_of
+from aot.lower.fast.region import COLUMN, FULL, PART, Region, Source, Store
+
+VECTOR_BYTES = 16
+_WIDE_INTEGERS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """An extent as a value of host code, and as a number when it is static."""
+
+    value: ir.Value
+    static: int | None
+
+
+@dataclass(frozen=True)
+class Space:
+    """Rows x columns."""
+
+    rows: Extent
+    columns: Extent
+    row_loops: tuple[Extent, ...]
+    column_loops: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """How the kernel reaches a source or a store."""
+
+    memory: ir.Value
+    """A number of host code for scalars that are none."""
+    kind: str
+    loops: tuple[int, ...]
+    flat: bool
+    """Indexed by row and column (FULL) or by column (COLUMN), not by the loops."""
+    wide: bool
+    """Neighbouring columns can be one vector."""
+
+    @property
+    def element(self) -> ir.Type:
+        return ir.MemRefType(self.memory.type).element_type
+
+
+def space(region: Region) -> Space:
+    """Extents at the insertion point."""
+    rows, columns = ([_extent(key) for key in keys] for keys in (region.rows, region.columns))
+    return Space(_product(rows), _product(columns), tuple(rows), tuple(columns))
+
+
+def _extent(key: Key) -> Extent:
+    return Extent(value_of(key), key if isinstance(key, int) else None)
+
+
+def _product(extents: Sequence[Extent]) -> Extent:
+    total = Extent(rtcalls.index(1), 1)
+    for each in extents:
+        if total.static == 1:
+            total = each
+            continue
+        known = None if each.static is None or total.static is None else each.static * total.static
+        value = arith.MulIOp(total.value, each.value).result if known is None else rtcalls.index(known)
+        total = Extent(value, known)
+    return total
+
+
+def place(each: Source | Store, region: Region, room: Space) -> Place:
+    """The place of a source or a store."""
+    memory = each.value if isinstance(each, Source) else each.memory
+    kind = each.kind if isinstance(each, Source) else each.product.kind
+    if not isinstance(memory.type, ir.MemRefType):
+        return Place(memory, kind, each.loops, flat=False, wide=False)
+    plain = is_plain(memory)
+    wide = plain and is_wide(ir.MemRefType(memory.type).element_type)
+    if plain and kind == FULL:
+        return Place(_view(memory, [room.rows, room.columns]), kind, each.loops, flat=True, wide=wide)
+    if plain and kind == COLUMN:
+        return Place(_view(memory, [room.columns]), kind, each.loops, flat=True, wide=wide)
+    last = len(region.rows) + len(region.columns) - 1
+    wide = wide and kind == PART and len(region.columns) == 1 and bool(each.loops) and each.loops[-1] == last
+    return Place(memory, kind, each.loops, flat=False, wide=wide)
+
+
+def is_plain(memory: ir.Value) -> bool:
+    """Whether a memref is row-major without gaps from its start."""
+    kind = ir.MemRefType(memory.type)
+    return bool(kind == ir.MemRefType.get(kind.shape, kind.element_type))
+
+
+def is_wide(element: ir.Type) -> bool:
+    """Whether vectors of the type can be loaded and stored."""
+    if isinstance(element, ir.IntegerType):
+        return element.width in _WIDE_INTEGERS
+    return isinstance(element, ir.FloatType) and element.width >= 8
+
+
+def _view(memory: ir.Value, extents: Sequence[Extent]) -> ir.Value:
+    """The memory with other extents; row-major as before."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    free = rtcalls.DYNAMIC_STRIDE
+    sizes = [dynamic if each.static is None else each.static for each in extents]
+    strides = [1] if len(extents) == 1 else [free if sizes[1] == dynamic else sizes[1], 1]
+    layout = ir.StridedLayoutAttr.get(0, strides)
+    kind = ir.MemRefType.get(sizes, ir.MemRefType(memory.type).element_type, layout)
+    return memref.ReinterpretCastOp(
+        kind,
+        memory,
+        [],
+        [each.value for each in extents if each.static is None],
+        [extents[1].value] if len(extents) > 1 and sizes[1] == dynamic else [],
+        [0],
+        sizes,
+        strides,
+    ).result
+
+
+def aligned(places: Sequence[Place]) -> ir.Value:
+    """Whether all memory begins at a multiple of a vector; asked on the host."""
+    total: ir.Value | None = None
+    for memory in dict.fromkeys(each.memory for each in places):
+        address = memref.ExtractAlignedPointerAsIndexOp(memory).result
+        total = address if total is None else arith.OrIOp(total, address).result
+    rest = rtcalls.index(0) if total is None else arith.RemUIOp(total, rtcalls.index(VECTOR_BYTES)).result
+    return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result

@@ -1,0 +1,122 @@
+"""What the kernels of a region of rows have in common: the tile, the passes over a row, shared memory.
+
+In: a region and its places. Out: a Job, and what each pass of a kernel needs.
+
+A softmax has three passes: its maximum, its sum, and the results; each reads the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower import rtcalls
+from aot.lower.fast import exchange
+from aot.lower.fast.places import Place, Space
+from aot.lower.fast.region import FULL, Node, Region, Source, Store
+
+REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
+_ROOM = 16
+"""Bytes that a cached row may take more than its elements: it begins and ends at a whole vector."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a kernel divides the work."""
+
+    name: str
+    group: int
+    rows: int
+    vectors: int
+    width: int
+    mode: str
+    keep: str = REGISTERS
+
+    @property
+    def threads(self) -> int:
+        return self.group * self.rows
+
+    @property
+    def reach(self) -> int:
+        """Columns that all chunks of one pass of straight code hold."""
+        return self.group * self.vectors * self.width
+
+    def text(self) -> str:
+        """For reports."""
+        work = f"{self.group} threads x {self.rows} rows, {self.vectors} x {self.width}"
+        return f"{self.name}: {work}, {self.mode}, {self.keep}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all kernels of a region have in common."""
+
+    region: Region
+    space: Space
+    places: dict[Source, Place]
+    stores: tuple[tuple[Store, Place], ...]
+
+    def cached(self) -> list[Source]:
+        """Sources that more than one pass reads."""
+        counts: dict[Source, int] = {}
+        for nodes in passes(self.region):
+            for source in needed(nodes):
+                counts[source] = counts.get(source, 0) + 1
+        return [source for source, count in counts.items() if count > 1 and source.kind == FULL]
+
+    def scratch(self) -> int:
+        """Bytes of shared memory for exchanges."""
+        return sum(len(member.operation.outputs) for member in self.region.reductions) * exchange.SLOT_BYTES
+
+
+def shared_bytes(job: Job, tile: Tile) -> ir.Value | None:
+    """Bytes of dynamic shared memory; None for none."""
+    scratch = job.scratch() if tile.group > exchange.WARP else 0
+    if tile.keep != SHARED:
+        return _word(rtcalls.index(scratch)) if scratch else None
+    total = rtcalls.index(scratch)
+    for source in job.cached():
+        total = arith.AddIOp(total, cache_bytes(job, source, tile)).result
+    return _word(total)
+
+
+def _word(value: ir.Value) -> ir.Value:
+    return arith.IndexCastOp(ir.IntegerType.get_signless(32), value).result
+
+
+def cache_bytes(job: Job, source: Source, tile: Tile) -> ir.Value:
+    """Whole vectors for a row and what may come before it."""
+    size = rtcalls.storage_bytes(job.places[source].element)
+    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(2 * tile.width)).result
+    data = arith.MulIOp(columns, rtcalls.index(size)).result
+    blocks = arith.DivUIOp(arith.AddIOp(data, rtcalls.index(_ROOM - 1)).result, rtcalls.index(_ROOM)).result
+    return arith.MulIOp(blocks, rtcalls.index(_ROOM)).result
+
+
+def passes(region: Region) -> list[list[Node]]:
+    """What each pass over the columns computes: the inputs of one level's reductions, and at last the stores."""
+    levels = sorted({member.level for member in region.reductions})
+    found: list[list[Node]] = []
+    for each in levels:
+        members = [member for member in region.reductions if member.level == each]
+        found.append([node for member in members for node in member.nodes if node is not None])
+    found.append([store.product for store in region.stores if store.product.kind == FULL])
+    return found
+
+
+def needed(nodes: Sequence[Node]) -> list[Source]:
+    """Sources that nodes come from, without those that only row values come from."""
+    found: dict[Source, None] = {}
+    work = list(nodes)
+    seen: set[object] = set()
+    while work:
+        node = work.pop()
+        if isinstance(node, Source):
+            found[node] = None
+        elif node.kind == FULL and node.member not in seen:
+            seen.add(node.member)
+            work += [each for each in node.member.nodes if each is not None]
+    return list(found)

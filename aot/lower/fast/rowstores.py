@@ -1,0 +1,79 @@
+"""Results of a row go to memory: vectors where the whole chunk is in the row, elements elsewhere.
+
+In: an evaluator, stores with their places, and chunks. Out: stores at the insertion point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf
+
+from aot.lower import rtcalls
+from aot.lower.fast import bodies
+from aot.lower.fast.chunks import Chunk, Evaluator, guard, store_vector
+from aot.lower.fast.places import Place
+from aot.lower.fast.region import FULL, Store
+from aot.lower.fast.rowjob import Job
+
+
+def _is_inside(code: Evaluator, chunk: Chunk, number: int) -> ir.Value:
+    # As unsigned numbers, columns before the row are large ones.
+    column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
+    return arith.CmpIOp(arith.CmpIPredicate.ult, column, code.space.columns.value).result
+
+
+def rows(job: Job, code: Evaluator, lane: ir.Value, here: ir.Value | None) -> None:
+    """One thread of the row stores what is one for the row."""
+    stores = [pair for pair in job.stores if pair[0].product.kind != FULL]
+    if not stores:
+        return
+    values = [code.row_value(store.product) for store, _ in stores]
+    first = arith.CmpIOp(arith.CmpIPredicate.eq, lane, rtcalls.index(0)).result
+    indices = [code.indices(store.loops, None) for store, _ in stores]
+    with guard(_and(first, here)):
+        for value, (_, place), at in zip(values, stores, indices, strict=True):
+            memref.StoreOp(value, place.memory, at)
+
+
+def _and(one: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return arith.AndIOp(one, other).result
+
+
+def columns(
+    code: Evaluator, stores: Sequence[tuple[Store, Place]], chunks: Sequence[Chunk], here: ir.Value | None
+) -> None:
+    """Store results of some chunks; all are computed first, since one may overwrite what another reads."""
+    values = [[code.values(store.product, chunk) for store, _ in stores] for chunk in chunks]
+    for chunk, columns in zip(chunks, values, strict=True):
+        with guard(_and(chunk.valid, here)):
+            for each, (_, place) in zip(columns, stores, strict=True):
+                _store_chunk(code, place, chunk, each)
+
+
+def _store_chunk(code: Evaluator, place: Place, chunk: Chunk, values: ir.Value) -> None:
+    wide = place.wide and place.flat and code.width > 1
+    if wide and chunk.inside is None:
+        store_vector(values, place.memory, code.address(place, chunk.column))
+        return
+    if not wide or chunk.inside is None:
+        _store_elements(code, place, chunk, values)
+        return
+    choice = scf.IfOp(chunk.inside, has_else=True)
+    with ir.InsertionPoint(choice.then_block):
+        store_vector(values, place.memory, code.address(place, chunk.column))
+        scf.YieldOp([])
+    with ir.InsertionPoint(choice.else_block):
+        end = scf.YieldOp([])
+    with ir.InsertionPoint(end):
+        _store_elements(code, place, chunk, values)
+
+
+def _store_elements(code: Evaluator, place: Place, chunk: Chunk, values: ir.Value) -> None:
+    for number, value in enumerate(bodies.unpack(values)):
+        column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
+        with guard(_is_inside(code, chunk, number) if chunk.inside is not None else None):
+            memref.StoreOp(value, place.memory, code.address(place, column))

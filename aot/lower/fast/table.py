@@ -1,0 +1,168 @@
+"""Candidates for regions of rows, by the number of columns, the types and what is known when.
+
+In: facts about a region. Out: tiles in the order in which they are to be tried, each with the rows it is good for.
+
+With static columns one tile is chosen here, and another one for memory that is not aligned; with dynamic columns the
+host chooses at the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
+from aot.lower.fast.rowjob import MEMORY, SHARED, Tile
+from aot.lower.fast.slices import LONG
+
+_MAX_WIDTH = 8
+_VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Class:
+    """Rows of up to ``units`` vectors."""
+
+    units: int
+    group: int
+    rows: int
+    elements: int = 32
+    """Most elements that a thread may hold: beyond, wide types would not fit its registers."""
+
+
+STATIC = (
+    Class(8, 8, 16),
+    Class(16, 16, 8),
+    Class(128, 32, 4),
+    Class(512, 128, 1),
+    Class(1024, 256, 1),
+    Class(2048, 512, 1),
+    Class(4096, 512, 1),
+)
+DYNAMIC = (Class(32, 32, 4), Class(128, 32, 4), Class(512, 128, 1), Class(2048, 512, 1))
+SHIFTED_DYNAMIC = (Class(512, 128, 1),)
+_LOOP_THREADS = 512
+_LOOP_ELEMENTS = 16
+"""Of a thread and turn, in kernels that loop over a row."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a region when it is compiled."""
+
+    columns: int | None
+    largest: int
+    """Bytes of the largest element type that is read or written along rows."""
+    row_bytes: int
+    """Bytes of shared memory for each column of a row that is kept there; 0 when no pass reads again."""
+    reduces: bool
+    rows: int | None = None
+    slices: bool = False
+    """Whether blocks may share a row."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tile, and when it may run."""
+
+    tile: Tile
+    aligned: bool = True
+    """Memory must begin at a multiple of a vector, checked at the call."""
+    most: int | None = None
+    """Columns that it can take; None for any number."""
+    least: int = 0
+    multiple: bool = False
+    """Columns must be a multiple of the width."""
+    sliced: bool = False
+    """Blocks share a row: for few long rows."""
+    shared: bool = False
+    """The row must fit into the shared memory of the device."""
+
+
+def width(facts: Facts) -> int:
+    """Columns of a vector."""
+    return max(1, min(_MAX_WIDTH, _VECTOR_BYTES // facts.largest))
+
+
+def candidates(facts: Facts) -> list[Candidate]:
+    """What to try, in order; the last one always runs."""
+    if facts.rows == 1 and facts.slices:
+        return _one_row(facts)
+    found = _static(facts) if facts.columns is not None else _dynamic(facts)
+    return [*_sliced(facts), *found, Candidate(_fallback(facts), aligned=False)]
+
+
+def _sliced(facts: Facts) -> list[Candidate]:
+    """Few long rows, with and without vectors."""
+    if not facts.slices:
+        return []
+    wide = width(facts)
+    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
+    mode = SHIFTED if facts.columns is None or facts.columns % wide else MASKED
+    found = [Candidate(Tile("slices", threads, 1, vectors, wide, mode, MEMORY), least=LONG, sliced=True)]
+    return [*found, Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
+
+
+def _one_row(facts: Facts) -> list[Candidate]:
+    """Everything is one row: blocks share it, however short it is."""
+    wide = width(facts)
+    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
+    tile = Tile("slices", threads, 1, vectors, wide, SHIFTED, MEMORY)
+    narrow = Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), aligned=False, sliced=True)
+    return [*([Candidate(tile, least=2 * wide, sliced=True)] if wide > 1 else []), narrow]
+
+
+def _static(facts: Facts) -> list[Candidate]:
+    columns, wide = facts.columns or 0, width(facts)
+    if columns < 2 * wide or wide == 1:
+        return _narrow(columns)
+    multiple = columns % wide == 0
+    units = -(-columns // wide) + (0 if multiple else 1)
+    for each in STATIC:
+        vectors = -(-units // each.group)
+        if units <= each.units and vectors * wide <= each.elements:
+            exact = multiple and vectors * each.group * wide == columns
+            mode = EXACT if exact else MASKED if multiple else SHIFTED
+            return [Candidate(Tile("row", each.group, each.rows, vectors, wide, mode))]
+    return _loops(facts, wide, [MASKED if multiple else SHIFTED])
+
+
+def _narrow(columns: int) -> list[Candidate]:
+    """Short rows, element by element."""
+    if not 0 < columns <= 128:
+        return []
+    group = min(32, max(1, 1 << (columns - 1).bit_length()))
+    vectors = -(-columns // group)
+    mode = EXACT if columns == group * vectors else MASKED
+    return [Candidate(Tile("short-row", group, 128 // group, vectors, 1, mode), aligned=False)]
+
+
+def _dynamic(facts: Facts) -> list[Candidate]:
+    wide = width(facts)
+    if wide == 1:
+        return []
+    found = []
+    for mode, classes in ((MASKED, DYNAMIC), (SHIFTED, SHIFTED_DYNAMIC)):
+        for each in classes:
+            vectors = each.units // each.group
+            tile = Tile("row", each.group, each.rows, vectors, wide, mode)
+            slack = wide if mode == SHIFTED else 0
+            found.append(Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=mode == MASKED))
+    return found + _loops(facts, wide, [SHIFTED])
+
+
+def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
+    """Rows that no block holds in registers."""
+    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
+    found = []
+    for keep in (SHARED, MEMORY):
+        if keep == SHARED and not facts.row_bytes:
+            continue
+        for mode in modes:
+            tile = Tile("long-row", threads, 1, vectors, wide, mode, keep)
+            found.append(Candidate(tile, least=2 * wide, multiple=mode == MASKED, shared=keep == SHARED))
+    return found
+
+
+def _fallback(facts: Facts) -> Tile:
+    """Any number of columns, any memory."""
+    return Tile("any-row", 256, 1, 2, 1, MASKED, MEMORY)

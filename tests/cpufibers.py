@@ -1,0 +1,146 @@
+"""Launches whose threads wait for each other, for ``cpurun``: each thread of a block becomes a fiber.
+
+In: a ``gpu.launch`` with barriers, shuffles or dynamic shared memory. Out: a function of the module with its body, and
+a call of ``cpurun_launch`` (``cpufibers.c``) in its place. What the body uses from outside travels in globals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith, func, memref
+
+from aot import mlir
+
+WAITING = frozenset({"gpu.barrier", "gpu.shuffle", "gpu.dynamic_shared_memory"})
+_SIZES = 6
+_SHARED = "#gpu.address_space<workgroup>"
+
+
+def needed(launch: Any) -> bool:
+    """Whether threads of the launch wait for each other."""
+    return bool(WAITING & mlir.op_names(launch))
+
+
+def declare(module: Any) -> None:
+    """The functions of the C side."""
+    index, word, long = ir.IndexType.get(), ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
+    kernel = ir.FunctionType.get([index] * _SIZES, [])
+    with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
+        func.FuncOp("cpurun_barrier", ir.FunctionType.get([], []), visibility="private")
+        func.FuncOp("cpurun_exchange", ir.FunctionType.get([long, word], [long]), visibility="private")
+        types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word], [])
+        func.FuncOp("cpurun_launch", types, visibility="private")
+        shared = func.FuncOp("cpurun_shared", ir.FunctionType.get([], [_bytes()]), visibility="private")
+        shared.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+
+
+def _bytes() -> ir.Type:
+    return ir.Type.parse("memref<?xi8>")
+
+
+def to_fibers(module: Any, launch: Any, number: int, *, backwards: bool) -> None:
+    """Replace the launch."""
+    body = launch.regions[0].blocks[0]
+    segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
+    sizes = list(launch.operands)[segments[0] : segments[0] + _SIZES]
+    dynamic = launch.operands[len(launch.operands) - 1] if segments[-1] else None
+    cells = _Cells(module, launch, number)
+    index = ir.IndexType.get()
+    with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
+        function = func.FuncOp(f"cpurun_kernel_{number}", ir.FunctionType.get([index] * _SIZES, []))
+        entry = function.add_entry_block()
+    with ir.InsertionPoint(entry), ir.Location.unknown():
+        end = func.ReturnOp([]).operation
+    with ir.InsertionPoint(end), ir.Location.unknown():
+        values = [*entry.arguments, *(cells.read(size) for size in sizes)]
+        inner = {value: cells.read(value) for value in cells.captured}
+    for argument, value in zip(body.arguments, values, strict=False):
+        argument.replace_all_uses_with(value)
+    for op in [each.operation for each in body.operations][:-1]:
+        op.move_before(end)
+    for op in mlir.walk(function):
+        for place, value in enumerate(op.operands):
+            if value in inner:
+                op.operands[place] = inner[value]
+        _replace(op)
+    with ir.InsertionPoint(launch), launch.location:
+        zero = arith.ConstantOp(index, 0).result
+        size = zero if dynamic is None else arith.IndexCastOp(index, dynamic).result
+        order = arith.ConstantOp(ir.IntegerType.get_signless(32), int(backwards)).result
+        kernel = func.ConstantOp(function.type, f"cpurun_kernel_{number}").result
+        func.CallOp([], "cpurun_enter", [])
+        func.CallOp([], "cpurun_launch", [kernel, *sizes, size, order])
+        func.CallOp([], "cpurun_leave", [])
+    launch.erase()
+
+
+class _Cells:
+    """Globals that hold what a kernel uses from outside."""
+
+    def __init__(self, module: Any, launch: Any, number: int) -> None:
+        self.module, self.launch, self.number, self.names = module, launch, number, {}
+        inside = {op for op in mlir.walk(launch) if op != launch}
+        captured = {}
+        for op in inside:
+            for value in op.operands:
+                made_by = mlir.owner(value)
+                own = made_by in inside if isinstance(made_by, ir.Operation) else self._is_own(made_by, inside)
+                if not own:
+                    captured[value] = None
+        self.captured = list(captured)
+
+    def _is_own(self, block: ir.Block, inside: set[Any]) -> bool:
+        return block.owner.operation == self.launch or block.owner.operation in inside
+
+    def read(self, value: ir.Value) -> ir.Value:
+        """The value, at the insertion point, from the global that it is put into before the launch."""
+        kind = ir.MemRefType.get([1], value.type)
+        if value not in self.names:
+            name = f"cpurun_cell_{self.number}_{len(self.names)}"
+            self.names[value] = name
+            with ir.InsertionPoint.at_block_begin(self.module.body):
+                made = memref.GlobalOp(name, ir.TypeAttr.get(kind), sym_visibility="private")
+                made.operation.attributes["initial_value"] = ir.UnitAttr.get()
+            with ir.InsertionPoint(self.launch), self.launch.location:
+                cell = memref.GetGlobalOp(kind, name).result
+                memref.StoreOp(value, cell, [arith.ConstantOp(ir.IndexType.get(), 0).result])
+        cell = memref.GetGlobalOp(kind, self.names[value]).result
+        return memref.LoadOp(cell, [arith.ConstantOp(ir.IndexType.get(), 0).result]).result
+
+
+def _replace(op: Any) -> None:
+    with ir.InsertionPoint(op), op.location:
+        if op.name == "gpu.barrier":
+            func.CallOp([], "cpurun_barrier", [])
+            op.erase()
+        elif op.name == "gpu.shuffle":
+            true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
+            op.results[1].replace_all_uses_with(true)
+            op.results[0].replace_all_uses_with(_exchanged(op.operands[0], op.operands[1]))
+            op.erase()
+        elif op.name == "gpu.dynamic_shared_memory":
+            plain = func.CallOp([_bytes()], "cpurun_shared", []).results[0]
+            op.results[0].replace_all_uses_with(plain)
+            op.erase()
+
+
+def _exchanged(value: ir.Value, mask: ir.Value) -> ir.Value:
+    long = ir.IntegerType.get_signless(64)
+    kind = value.type
+    bits = ir.IntegerType.get_signless(kind.width)
+    word = value if kind == bits else arith.BitcastOp(bits, value).result
+    wide = word if kind.width == 64 else arith.ExtUIOp(long, word).result
+    got = func.CallOp([long], "cpurun_exchange", [wide, mask]).results[0]
+    got = got if kind.width == 64 else arith.TruncIOp(bits, got).result
+    return got if kind == bits else arith.BitcastOp(kind, got).result
+
+
+def forget_spaces(module: Any) -> None:
+    """Shared memory is plain memory here: views of it lose their memory space."""
+    for op in mlir.walk(module):
+        for result in op.results:
+            if isinstance(result.type, ir.MemRefType) and str(result.type.memory_space) == _SHARED:
+                kind = result.type
+                result.set_type(ir.MemRefType.get(kind.shape, kind.element_type, kind.layout))

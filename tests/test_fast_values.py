@@ -1,0 +1,205 @@
+"""Values of the fast schedules at awkward sizes, on the CPU: threads that wait for each other are fibers there.
+
+Both orders of threads are run where a block exchanges values: a result that depends on the order is a race.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cpurun import Program, build
+
+_FILE = Path(__file__).parents[1] / "benchmarks" / "kernels_sources.py"
+_SPEC = importlib.util.spec_from_file_location("kernels_sources", _FILE)
+assert _SPEC is not None and _SPEC.loader is not None
+sources = importlib.util.module_from_spec(_SPEC)
+sys.modules["kernels_sources"] = sources
+_SPEC.loader.exec_module(sources)
+
+DTYPES = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
+STEPS = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}
+SHAPES = ((1, 1), (3, 5), (5, 16), (7, 33), (2, 1000), (3, 1001), (2, 2500), (1, 9000), (2, 17000), (0, 4), (3, 0))
+LONG = (1, 60001)
+"""A row that no block holds."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function of the benchmark with dynamic extents, and what it computes."""
+
+    name: str
+    source: Callable[[str, Any], str]
+    exact: Callable[..., Any]
+    weights: int = 0
+    out: str = "full"
+    """``full``, ``rows``, ``columns``, ``all``."""
+
+
+def _softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _layernorm(x: Any, g: Any, b: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * g + b
+
+
+def _rmsnorm(x: Any, g: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g
+
+
+def _total(dimensions: str) -> Callable[[str, Any], str]:
+    return lambda kind, shape: sources.total(kind, shape, dimensions)
+
+
+KERNELS = (
+    Kernel("softmax", sources.softmax, _softmax),
+    Kernel("layernorm", functools.partial(sources.norm, "layernorm"), _layernorm, 2),
+    Kernel("rmsnorm", functools.partial(sources.norm, "rmsnorm"), _rmsnorm, 1),
+    Kernel("sum_rows", _total("1"), lambda x: x.sum(1), out="rows"),
+    Kernel("sum_columns", _total("0"), lambda x: x.sum(0), out="columns"),
+    Kernel("sum_all", _total("0, 1"), lambda x: x.sum(), out="all"),
+    Kernel("transpose", sources.transpose, lambda x: x.T, out="turned"),
+)
+CASES = [(kernel, kind) for kernel in KERNELS for kind in ("f32", "f16")]
+
+
+@functools.cache
+def program(kernel: Kernel, kind: str) -> Program:
+    text = sources._MAPS + kernel.source(kind, sources.Shape("dyn")).replace("KIND", f"tensor<?x?x{kind}>")
+    return build(text, backwards=kind == "f16")
+
+
+def result(kernel: Kernel, shape: tuple[int, int], dtype: Any) -> Any:
+    m, n = shape
+    extents = {"full": (m, n), "rows": (m,), "columns": (n,), "all": (), "turned": (n, m)}[kernel.out]
+    return np.full(extents, np.nan, dtype)
+
+
+@pytest.mark.parametrize(("kernel", "kind"), CASES, ids=[f"{k.name}-{kind}" for k, kind in CASES])
+def test_values(kernel: Kernel, kind: str) -> None:
+    random = np.random.default_rng(1)
+    for shape in (*SHAPES, LONG):
+        if shape[1] == 0 and kernel.out == "full":
+            continue  # the reference has no mean or maximum of nothing
+        x = random.standard_normal(shape).astype(DTYPES[kind])
+        weights = [random.standard_normal(shape[1]).astype(DTYPES[kind]) for _ in range(kernel.weights)]
+        out = result(kernel, shape, DTYPES[kind])
+        got = program(kernel, kind).call(f"{kernel.name}_dyn", x, *weights, out).results[0]
+        with np.errstate(all="ignore"):
+            want = kernel.exact(*(each.astype("f8") for each in (x, *weights)))
+        scale = np.sqrt(max(1, x.size)) if kernel.name.startswith("sum") else 1.0
+        np.testing.assert_allclose(
+            got.astype("f8"), want, rtol=STEPS[kind], atol=STEPS[kind] * scale, err_msg=str(shape)
+        )
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_the_first_of_equal_places_is_found(kind: str) -> None:
+    text = sources._MAPS + sources.argmax(kind, sources.Shape("dyn")).replace("KIND", f"tensor<?x?x{kind}>")
+    built = build(text)
+    random = np.random.default_rng(2)
+    for m, n in ((1, 1), (4, 7), (3, 40), (2, 1001), (3, 4096), (1, 40000)):
+        x = random.integers(-3, 4, (m, n)).astype(DTYPES[kind])
+        x[0, n // 2] = np.nan
+        got = built.call("argmax_dyn", x, np.full(m, -7)).results[0]
+        want = np.where(np.isnan(x.astype("f4")), -np.inf, x.astype("f4")).argmax(1)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_rows_of_infinities_and_nans() -> None:
+    x = np.zeros((4, 1000), "f4")
+    x[0] = -np.inf
+    x[1, 3] = np.nan
+    x[2, 5] = np.inf
+    got = program(KERNELS[0], "f32").call("softmax_dyn", x, np.zeros_like(x)).results[0]
+    assert np.isnan(got[:3]).all()
+    np.testing.assert_allclose(got[3], 1e-3, rtol=1e-5)
+
+
+def test_rows_that_do_not_begin_at_a_vector() -> None:
+    memory = np.random.default_rng(3).standard_normal(3 * 1000 + 1).astype("f4")
+    x = memory[1:].reshape(3, 1000)
+    got = program(KERNELS[0], "f32").call("softmax_dyn", x, np.zeros_like(x)).results[0]
+    np.testing.assert_allclose(got, _softmax(x.astype("f8")), rtol=1e-5)
+
+
+ROW_WORK = """
+#full = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @in_place(%x: memref<?x?xf32>, %s: memref<?xf32>) {
+  linalg.generic {indexing_maps = [#full, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<?x?xf32>) outs(%s : memref<?xf32>) {
+  ^bb0(%v: f32, %a: f32):
+    %r = arith.addf %v, %a : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [#row, #full], iterator_types = ["parallel", "parallel"]}
+      ins(%s : memref<?xf32>) outs(%x : memref<?x?xf32>) {
+  ^bb0(%a: f32, %v: f32):
+    %r = arith.divf %v, %a : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [#full, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<?x?xf32>) outs(%s : memref<?xf32>) {
+  ^bb0(%v: f32, %a: f32):
+    %r = arith.addf %v, %a : f32
+    linalg.yield %r : f32
+  }
+  return
+}
+func.func @overlapping(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf32>) {
+  linalg.exp ins(%a : memref<?xf32>) outs(%b : memref<?xf32>)
+  linalg.negf ins(%a : memref<?xf32>) outs(%c : memref<?xf32>)
+  return
+}
+func.func @parts(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %l = tensor.extract_slice %x[0] [48] [1] : tensor<64xf32> to tensor<48xf32>
+  %m = math.exp %l : tensor<48xf32>
+  %f = tensor.insert_slice %m into %x[0] [48] [1] : tensor<48xf32> into tensor<64xf32>
+  %u = tensor.extract_slice %f[16] [48] [1] : tensor<64xf32> to tensor<48xf32>
+  %n = math.absf %u : tensor<48xf32>
+  %g = tensor.insert_slice %n into %f[0] [48] [1] : tensor<48xf32> into tensor<64xf32>
+  return %g : tensor<64xf32>
+}"""
+
+
+@pytest.mark.parametrize("columns", [8, 37, 1000, 30001])
+def test_a_row_that_is_overwritten(columns: int) -> None:
+    x = np.random.default_rng(4).random((5, columns)).astype("f4") + 1
+    s, kept = np.ones(5, "f4"), x.copy()
+    _rows().call("in_place", x, s)
+    total = kept.astype("f8").sum(1) + 1
+    np.testing.assert_allclose(x, kept / total[:, None], rtol=1e-5)
+    np.testing.assert_allclose(s, total + kept.astype("f8").sum(1) / total, rtol=1e-5)
+
+
+def test_arguments_that_are_one_array() -> None:
+    a, c = np.linspace(0, 1, 1003).astype("f4"), np.zeros(1003, "f4")
+    first = a.copy()
+    _rows().call("overlapping", a, a, c)
+    np.testing.assert_allclose(a, np.exp(first), rtol=1e-6)
+    np.testing.assert_array_equal(c, -a)
+
+
+def test_parts_that_overlap() -> None:
+    x = np.linspace(-2, 2, 64).astype("f4")
+    want = x.copy()
+    want[:48] = np.exp(want[:48])
+    want[:48] = np.abs(want[16:])
+    np.testing.assert_allclose(_rows().call("parts", x).results[0], want, rtol=1e-6)
+
+
+@functools.cache
+def _rows() -> Program:
+    return build(ROW_WORK)
