@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
+from aot.lower.tensor import Options
+
 _FILE = Path(__file__).parents[1] / "benchmarks" / "kernels_sources.py"
 _SPEC = importlib.util.spec_from_file_location("kernels_sources", _FILE)
 assert _SPEC is not None and _SPEC.loader is not None
@@ -203,3 +205,18 @@ def test_parts_that_overlap() -> None:
 @functools.cache
 def _rows() -> Program:
     return build(ROW_WORK)
+
+
+def test_a_native_sum_keeps_its_order() -> None:
+    """Halves that add up in their own type stand still at 4; slices of the sum would go on."""
+    text = """
+    func.func @f(%x: tensor<?xf16>) -> tensor<f16> {
+      %zero = arith.constant 0.0 : f16
+      %empty = tensor.empty() : tensor<f16>
+      %start = linalg.fill ins(%zero : f16) outs(%empty : tensor<f16>) -> tensor<f16>
+      %sum = linalg.reduce { arith.addf } ins(%x : tensor<?xf16>) outs(%start : tensor<f16>) dimensions = [0]
+      return %sum : tensor<f16>
+    }
+    """
+    x = np.full(4096, 0.001, np.float16)
+    assert build(text, options=Options(wide_accumulation=False)).call("f", x).results[0] == 4.0

@@ -87,8 +87,14 @@ def _reduced(op: ir.Operation) -> Iterator[Polynomial | None]:
 
 
 def _outputs(op: ir.Operation) -> list[ir.Value]:
-    count = len(op.results) or 1
-    return [outs_operand(op, index) for index in range(count)]
+    if len(op.results):
+        return [outs_operand(op, index) for index in range(len(op.results))]
+    # On buffers, operations without segments have one output; a reduction has as many as inputs.
+    if "operandSegmentSizes" in op.attributes:
+        count = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[1]
+    else:
+        count = len(op.operands) // 2 if op.name == "linalg.reduce" else 1
+    return list(op.operands)[len(op.operands) - count :]
 
 
 def _is_output(op: ir.Operation, value: ir.Value) -> bool:

@@ -17,6 +17,9 @@ from aot import mlir
 from aot.lower.fast import bodies
 from aot.lower.fast.operations import Operation
 
+_ROUNDING = ("arith.addf", "arith.mulf")
+"""Results depend on the order, noticeably so in f16 and bf16."""
+
 _FLOAT_NEUTRAL = {
     "arith.addf": -0.0,
     "arith.mulf": 1.0,
@@ -128,6 +131,9 @@ def _dependent(body: ir.Block, start: set[ir.Value]) -> set[ir.Value]:
 def _fold_of(value: ir.Value, accumulator: ir.Value, dependent: set[ir.Value]) -> Fold | None:
     op = mlir.owner(value)
     if not isinstance(op, ir.Operation) or (op.name not in _FLOAT_NEUTRAL and op.name not in _INTEGER_NEUTRAL):
+        return None
+    if op.name in _ROUNDING and ir.FloatType(op.results[0].type).width < 32:
+        # The source wants them added up in their own type: then the sequential result is the right one.
         return None
     left, right = op.operands
     element = right if left == accumulator else left
