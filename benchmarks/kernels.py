@@ -3,9 +3,9 @@
     python benchmarks/kernels.py FAMILY [--site FOLDER] [--types f32 --types f16] [--check]
 
 FAMILY: pointwise, softmax, layernorm, rmsnorm, sums, argmax, transposes. The package ``bench_kernels`` is built from
-``benchmarks/kernels_sources.py``; ``--site`` is a folder that holds it. Every contender is captured in a CUDA graph that
-runs over several sets of inputs, more than the L2 cache holds; graphs are replayed in turn: ours, static and dynamic,
-the peers, ours, ... Times are medians in microseconds; ``x`` is the best peer's time over ours. Results are compared with
+``benchmarks/kernels_sources.py``; ``--site`` is a folder that holds it. Every contender is captured in a CUDA graph
+over several sets of inputs, more than the L2 cache holds; graphs are replayed in turn: ours, static and dynamic, the
+peers, ours, ... Times are medians in microseconds; ``x`` is the best peer's time over ours. Results are compared with
 float64 before; ``--check`` does only that, at awkward sizes, too.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-import kernels_sources as sources  # noqa: E402 - beside this file
+import kernels_sources as sources
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 EPSILON = {torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
@@ -245,7 +245,7 @@ def measure(package: Any, case: Case, *, compiled: bool) -> dict[str, float]:
     for name, call in peers.items():
         try:
             graphs[name] = _graph(call, plain)
-        except Exception as error:  # noqa: BLE001 - a peer that fails is no result, and is named
+        except Exception as error:
             print(f"  {name} does not run: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
     copy = torch.empty(case.bytes() // 8, device="cuda", dtype=torch.float32)
     graphs["copy"] = _graph(lambda x: copy.copy_(x), [[torch.empty_like(copy)] for _ in range(2)])
