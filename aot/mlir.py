@@ -145,7 +145,8 @@ def run_passes(module: Module, pipeline: Sequence[str], what: str, error: type[A
         try:
             passes.add(text)
         except ValueError as problem:
-            raise LoweringError(f"{what}: MLIR does not accept the pass '{text}': {_one_line(problem)}") from None
+            reason = f"MLIR does not accept the pass '{text}': {_one_line(problem)}"
+            raise LoweringError(f"{ctx.aot_path or 'module'}: {what}: {reason}") from None
         try:
             passes.run(module.operation)
         except ir.MLIRError as problem:

@@ -36,12 +36,28 @@ def run(module: mlir.Module) -> mlir.Module:
     mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
     _refuse_recursion(module)
     _separate_called_functions(module)
-    if not level.public_functions(module) and not _has_kernels(module):
+    if not level.public_functions(module):
+        _refuse_without_functions(module)
+    return module
+
+
+def _refuse_without_functions(module: mlir.Module) -> None:
+    """A source without public functions must be kernels that are launched from Python."""
+    kernels = _has_kernels(module)
+    lowered = [op for op in level.top(module) if op.name == "llvm.func" and level.has_body(op)]
+    for function in lowered:
+        if not kernels or any(op.name == "gpu.launch_func" for op in mlir.walk(function)):
+            name = mlir.symbol_name(function)
+            raise SourceError(
+                f"{module.context.aot_path}: host code in the LLVM dialect",
+                hint="let passes end before convert-func-to-llvm and convert-to-llvm: Python calls func.func",
+                diagnostics=(mlir.diagnostic_at(function, f"'@{name}' does not say any more what its arguments are"),),
+            )
+    if not kernels:
         raise SourceError(
             f"{module.context.aot_path}: no kernels: no public function with a body, and no kernel in a gpu.module",
             hint="functions marked 'private' are not part of a package; remove the word to export one",
         )
-    return module
 
 
 def _has_kernels(module: mlir.Module) -> bool:
