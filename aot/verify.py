@@ -73,14 +73,14 @@ def verify(request: VerifyRequest) -> Verified:
     """Installs the package in a scratch folder if it must, calls it in a process of its own, and compares."""
     options.extents(request.dims)
     options.ranges(request.ranges)
-    gpu = next((device.name for device in driver.ask().devices), "")
-    if not gpu and request.against in (None, HOST):
-        raise UsageError(
-            "there is no GPU here, so there is nothing to compare the CPU code with",
-            hint="give a reference: --against FILE.py with functions named as the package's, or FILE.npz",
-        )
     with tempfile.TemporaryDirectory(prefix="aot-verify-") as scratch:
         found = installed(request.package, Path(scratch, "package"))
+        gpu = next((device.name for device in driver.ask().devices), "")
+        if not gpu and request.against in (None, HOST):
+            raise UsageError(
+                "there is no GPU here, so there is nothing to compare the CPU code with",
+                hint="give a reference: --against FILE.py with functions named as the package's, or FILE.npz",
+            )
         chosen = chosen_functions(found, request.functions)
         todo = VerifyJob(
             folder=str(Path(scratch, "answers")),

@@ -243,6 +243,7 @@ def test_saved_arrays(package: Path, tmp_path: Path) -> None:
 TROUBLE = [
     ("no wheel", {"package": "nowhere.whl"}, "'nowhere.whl' does not exist"),
     ("no package", {"package": "no_such_package"}, "'no_such_package' is neither a wheel nor an installed package"),
+    ("no package, no reference", {"package": "no_such_package", "against": None}, "neither a wheel nor an installed"),
     ("not ours", {"package": "json"}, "the package 'json' was not made by aot"),
     ("unknown function", {"functions": ("softmacks",)}, "no function 'softmacks'"),
     ("no reference file", {"against": "nowhere.py"}, "'nowhere.py' does not exist"),

@@ -29,7 +29,9 @@ START = 64
 def find_sizes(setup: Setup, signature: Signature) -> Sizes:
     """Extents that the function accepts and that are worth timing."""
     if not any(each.runs(signature) for each in setup.places):
-        return Sizes(note=f"it has no code for {' or '.join(each.name for each in setup.places)}, and no more is here")
+        missing = f"it has no {' or '.join(each.name.upper() for each in setup.places)} code"
+        everywhere = not setup.job.where and not any(each.name == place.GPU for each in setup.places)
+        return Sizes(note=f"{missing}, and there is no GPU here" if everywhere else missing)
     found = checks.find_dims(setup, signature)
     if found.refusal:
         return Sizes(note=f"no shapes were found that it accepts (give --dims): {found.refusal}", failed=True)
