@@ -202,6 +202,11 @@ def _module_text(module: Mapping[str, Any]) -> str:
         lines.append(
             f"  {function['name']}({', '.join(map(_argument, function['args']))}){_results(function['results'])}{cpu}"
         )
+    lines += [
+        f"  {kernel['name']}({', '.join(map(_argument, kernel['params']))}) launched with grid=, block="
+        for kernel in module["kernels"]
+        if kernel["callable"]
+    ]
     rows = [row for kernel in module["kernels"] for row in _usage_rows(kernel)]
     if rows:
         columns = ["kernel", "arch", "registers", "shared", "stack", "spills", "threads"]
