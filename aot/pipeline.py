@@ -83,7 +83,8 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
 def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
     """The stages, in their order."""
     jobs = _jobs(planned)
-    tell.stage(f"compiling {len(jobs)} sources for {', '.join(planned.archs)}")
+    sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
+    tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
     compiled, left_out = _used(compiling.run(jobs, planned.work, planned.jobs, tell))
     planned = dataclasses.replace(planned, left_out=(*planned.left_out, *left_out))
     for name in left_out:
