@@ -66,6 +66,10 @@ class Heard(Silent):
 
     compiled: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
 
     def progress(self, done: int, total: int, what: str) -> None:
         self.compiled.append(Path(what).name)

@@ -112,7 +112,9 @@ def test_passes_of_a_source_run_first(tmp_path: Path) -> None:
     (kernels / "fill.mlir").write_text(LOOP)
     own = "func.func(convert-affine-for-to-gpu{gpu-block-dims=0 gpu-thread-dims=1})"
     (kernels / "aot.toml").write_text(f'edition = 1\n[source.fill]\npasses = ["{own}"]\n')
-    result = build_in(tmp_path, name="own-passes", archs="sm_80", ptx=False).result
+    built = build_in(tmp_path, name="own-passes", archs="sm_80", ptx=False)
+    assert built.heard.stages[0] == "compiling 1 source for sm_80"
+    result = built.result
     with zipfile.ZipFile(result.wheel) as wheel:
         module = json.loads(wheel.read("own_passes/aot.json"))["modules"][0]
     assert module["functions"][0]["level"] == "launch"
