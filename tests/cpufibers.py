@@ -81,9 +81,10 @@ class _Cells:
 
     def __init__(self, module: Any, launch: Any, number: int) -> None:
         self.module, self.launch, self.number, self.names = module, launch, number, {}
-        inside = {op for op in mlir.walk(launch) if op != launch}
+        ops = [op for op in mlir.walk(launch) if op != launch]
+        inside = set(ops)
         captured = {}
-        for op in inside:
+        for op in ops:
             for value in op.operands:
                 made_by = mlir.owner(value)
                 own = made_by in inside if isinstance(made_by, ir.Operation) else self._is_own(made_by, inside)
@@ -96,7 +97,8 @@ class _Cells:
 
     def read(self, value: ir.Value) -> ir.Value:
         """The value, at the insertion point, from the global that it is put into before the launch."""
-        kind = ir.MemRefType.get([1], value.type)
+        stored = _stored(value.type)
+        kind = ir.MemRefType.get([1], stored)
         if value not in self.names:
             name = f"cpurun_cell_{self.number}_{len(self.names)}"
             self.names[value] = name
@@ -105,9 +107,19 @@ class _Cells:
                 made.operation.attributes["initial_value"] = ir.UnitAttr.get()
             with ir.InsertionPoint(self.launch), self.launch.location:
                 cell = memref.GetGlobalOp(kind, name).result
-                memref.StoreOp(value, cell, [arith.ConstantOp(ir.IndexType.get(), 0).result])
+                word = value if stored == value.type else arith.ExtUIOp(stored, value).result
+                memref.StoreOp(word, cell, [arith.ConstantOp(ir.IndexType.get(), 0).result])
         cell = memref.GetGlobalOp(kind, self.names[value]).result
-        return memref.LoadOp(cell, [arith.ConstantOp(ir.IndexType.get(), 0).result]).result
+        word = memref.LoadOp(cell, [arith.ConstantOp(ir.IndexType.get(), 0).result]).result
+        return word if stored == value.type else arith.TruncIOp(value.type, word).result
+
+
+def _stored(kind: ir.Type) -> ir.Type:
+    """Type of a value in memory: this MLIR cannot load and store single bits."""
+    byte = ir.IntegerType.get_signless(8)
+    if isinstance(kind, ir.VectorType):
+        return ir.VectorType.get(kind.shape, _stored(kind.element_type))
+    return byte if isinstance(kind, ir.IntegerType) and kind.width < 8 else kind
 
 
 def _replace(op: Any) -> None:
