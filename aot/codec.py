@@ -37,9 +37,14 @@ assert ValueType == ArrayType | ScalarType
 def encode(value: Any) -> bytes:
     """The value as JSON: sorted, one line per field, the same bytes for the same value."""
     plain = _CONVERTER.unstructure(value, unstructure_as=type(value))
-    return (json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
+    return document(plain)
 
 
 def decode(data: bytes, kind: type[Value]) -> Value:
     """The value that ``encode`` wrote."""
     return _CONVERTER.structure(json.loads(data), kind)
+
+
+def document(plain: object) -> bytes:
+    """Plain values as a JSON file: the same values give the same bytes."""
+    return (json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")

@@ -17,6 +17,7 @@ from typing import Any
 
 import jinja2
 
+from aot import codec
 from aot.errors import PackageError
 from aot.fileset import FileSet
 from aot.model import CompiledSource, HostObject, PackageSpec
@@ -78,8 +79,7 @@ def render(
         stub = environment.get_template("namespace.pyi.in").render(context, source=source)
         files[f"src/{spec.name}/{source.name}.pyi"] = stub.encode("utf-8")
     files[f"src/{spec.name}/py.typed"] = b""
-    text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False)
-    files[f"src/{spec.name}/aot.json"] = (text + "\n").encode("utf-8")
+    files[f"src/{spec.name}/aot.json"] = codec.document(manifest)
     return {**files, **_binaries(ordered)}
 
 

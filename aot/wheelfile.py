@@ -12,6 +12,7 @@ import base64
 import csv
 import hashlib
 import io
+import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -22,24 +23,40 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
+from aot import codec
 from aot.errors import PackageError
 
 _LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
 """What an extension may link: parts of glibc. libcuda is opened at the first call."""
 _PYTHON = re.compile(r"_?Py")
+_MANIFEST = "/aot.json"
+_MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
+"""Ends of platform tags -> machines as the manifest names them."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
 
 
 def retagged(name: str, data: bytes, platform: str) -> tuple[str, bytes]:
-    """The wheel under another platform tag: file name, WHEEL and RECORD changed, everything else kept."""
+    """The wheel under another platform tag: file name, WHEEL, RECORD and the manifest's machines; all else is kept."""
     stem, _, old = name.removesuffix(".whl").rpartition("-")
     files = dict(_members(data))
     (info,) = {path.partition("/")[0] for path in files if path.endswith(".dist-info/WHEEL")}
     tags = files[f"{info}/WHEEL"].decode("utf-8")
     files[f"{info}/WHEEL"] = re.sub(rf"-{re.escape(old)}$", f"-{platform}", tags, flags=re.MULTILINE).encode("utf-8")
+    for path in [path for path in files if path.endswith(_MANIFEST)]:
+        files[path] = _for_machine(files[path], platform)
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     return f"{stem}-{platform}.whl", _zipped(files, last=f"{info}/RECORD")
+
+
+def _for_machine(manifest: bytes, platform: str) -> bytes:
+    """The manifest of a tree names all machines that the tree can be built for; a wheel is built for one."""
+    content = json.loads(manifest)
+    (machine,) = (name for ending, name in _MACHINES.items() if platform.endswith(ending))
+    for module in content["modules"]:
+        module["host"] = [each for each in module["host"] if each == machine]
+        module["cpu"] = {each: variants for each, variants in module["cpu"].items() if each == machine}
+    return codec.document(content)
 
 
 def extension_of(data: bytes) -> tuple[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import tarfile
 import zipfile
@@ -265,3 +266,14 @@ def test_the_python_interface_has_the_same_words() -> None:
     assert callable(aot.inspect)
     with pytest.raises(AttributeError, match="no attribute 'biuld'"):
         aot.biuld  # noqa: B018
+
+
+def test_a_wheel_names_its_own_machine_only(built: Built) -> None:
+    """The tree has code for two machines when a source distribution is asked for; a wheel is of one."""
+    tree = json.loads(next(built.result.tree.glob("src/*/aot.json")).read_text())
+    hosts = {module["name"]: module["host"] for module in tree["modules"]}
+    assert hosts["launch"] == ["aarch64", "x86-64"]
+    with zipfile.ZipFile(built.result.wheel) as archive:
+        wheel = json.loads(archive.read("small_demo/aot.json"))
+    (machine,) = next(module["host"] for module in wheel["modules"] if module["name"] == "launch")
+    assert machine == {"x86_64": "x86-64", "aarch64": "aarch64"}[platform.machine()]
