@@ -21,6 +21,7 @@ SUMS = ((32768, 4096), (4096, 4096), (65536, 1000))
 POINTWISE = (16384, 8192)
 TRANSPOSE = (8192, 8192)
 HEADS = (8, 4096, 16, 128)
+ARGMAX = (1000, 4096, 50257)
 TYPES = ("f32", "f16", "bf16")
 _MAPS = """#full = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
@@ -299,7 +300,7 @@ def _sources() -> Iterator[tuple[str, list[str]]]:
         yield f"rmsnorm_{kind}", [norm("rmsnorm", kind, shape) for shape in shapes(NORM)]
         sums = [*(Shape(f"m{m}_n{n}", m, n) for m, n in SUMS), Shape("dyn")]
         yield f"sums_{kind}", [total(kind, shape, each) for shape in sums for each in ("1", "0", "0, 1")]
-        yield f"argmax_{kind}", [argmax(kind, shape) for shape in shapes((1000, 4096, 50257))]
+        yield f"argmax_{kind}", [argmax(kind, shape) for shape in shapes(ARGMAX)]
         turns = [Shape(f"n{TRANSPOSE[1]}", *TRANSPOSE), Shape("dyn")]
         yield (
             f"transposes_{kind}",

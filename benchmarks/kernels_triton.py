@@ -1,6 +1,6 @@
 """Triton kernels in the manner of its tutorials, as peers of ``benchmarks/kernels.py``.
 
-Each function returns a callable for one case, or None where Triton has no natural kernel for it.
+``make`` returns a callable for one case, or None where Triton has no natural kernel for it.
 """
 
 from __future__ import annotations
@@ -79,8 +79,62 @@ def _transpose(x, out, rows, columns, BLOCK: tl.constexpr):
     )
 
 
+@triton.jit
+def _long_softmax(x, out, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * columns
+    most = tl.full([BLOCK], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    for begin in range(0, columns, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        v = tl.load(x + row + at, at < columns, -float("inf")).to(tl.float32)
+        larger = tl.maximum(most, v)
+        total = total * tl.exp(most - larger) + tl.exp(v - larger)
+        most = larger
+    peak = tl.max(most, 0)
+    scale = 1.0 / tl.sum(total * tl.exp(most - peak), 0)
+    for begin in range(0, columns, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        v = tl.load(x + row + at, at < columns, 0.0).to(tl.float32)
+        tl.store(out + row + at, (tl.exp(v - peak) * scale).to(out.dtype.element_ty), at < columns)
+
+
+@triton.jit
+def _columns(x, out, rows, columns, per_program, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    j = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    first = tl.program_id(1) * per_program
+    last = tl.minimum(rows, first + per_program)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for begin in range(first, last, ROWS):
+        i = begin + tl.arange(0, ROWS)
+        inside = (i[:, None] < last) & (j[None, :] < columns)
+        total += tl.load(x + i[:, None].to(tl.int64) * columns + j[None, :], inside, 0.0).to(tl.float32)
+    at = tl.program_id(1).to(tl.int64) * columns + j
+    tl.store(out + at, tl.sum(total, 0).to(out.dtype.element_ty), j < columns)
+
+
+@triton.jit
+def _all(x, out, n, programs, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for begin in range(tl.program_id(0).to(tl.int64) * BLOCK, n, programs * BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        total += tl.load(x + at, at < n, 0.0).to(tl.float32)
+    tl.store(out + tl.program_id(0), tl.sum(total, 0).to(out.dtype.element_ty))
+
+
+@triton.jit
+def _heads(x, out, steps, heads, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    head, batch = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    j = tl.arange(0, COLUMNS)
+    source = ((batch * steps + i) * heads + head)[:, None] * COLUMNS + j[None, :]
+    target = ((batch * heads + head) * steps + i)[:, None] * COLUMNS + j[None, :]
+    tl.store(out + target, tl.load(x + source, (i < steps)[:, None]), (i < steps)[:, None])
+
+
 _LONGEST = 65536
 """Columns that a row in registers may have in these kernels."""
+_PROGRAMS = 528
+"""Of two-stage sums: four for each multiprocessor of an H200."""
 
 
 def _warps(columns: int) -> int:
@@ -89,21 +143,30 @@ def _warps(columns: int) -> int:
 
 def make(family: str, name: str, columns: int, out: torch.dtype) -> Callable[..., Any] | None:
     """A callable that allocates its result, as the eager functions do."""
-    block, warps = triton.next_power_of_2(columns), _warps(columns)
     if family == "pointwise":
-
-        def pointwise(x: Any, y: Any = None) -> Any:
-            r = torch.empty_like(x, dtype=out)
-            _pointwise[(triton.cdiv(x.numel(), 2048),)](
-                x, x if y is None else y, r, x.numel(), columns, name, 2048, num_warps=8
-            )
-            return r
-
-        return pointwise
+        return _make_pointwise(name, columns, out)
     if family == "transposes":
-        return _transposed if name == "transpose" else None
-    if columns > _LONGEST or name in ("sum_columns", "sum_all"):
-        return None
+        return _transposed if name == "transpose" else _moved_heads
+    if name in ("sum_columns", "sum_all"):
+        return _summed_columns if name == "sum_columns" else _summed_all
+    if columns > _LONGEST:
+        return _softmax_of_long_rows if family == "softmax" else None
+    return _make_rows(family, name, columns, out)
+
+
+def _make_pointwise(name: str, columns: int, out: torch.dtype) -> Callable[..., Any]:
+    def pointwise(x: Any, y: Any = None) -> Any:
+        r = torch.empty_like(x, dtype=out)
+        _pointwise[(triton.cdiv(x.numel(), 2048),)](
+            x, x if y is None else y, r, x.numel(), columns, name, 2048, num_warps=8
+        )
+        return r
+
+    return pointwise
+
+
+def _make_rows(family: str, name: str, columns: int, out: torch.dtype) -> Callable[..., Any]:
+    block, warps = triton.next_power_of_2(columns), _warps(columns)
 
     def rows(x: Any, gamma: Any = None, beta: Any = None) -> Any:
         grid = (x.shape[0],)
@@ -112,9 +175,8 @@ def make(family: str, name: str, columns: int, out: torch.dtype) -> Callable[...
             _softmax[grid](x, r, columns, block, num_warps=warps)
         elif family in ("layernorm", "rmsnorm"):
             r = torch.empty_like(x)
-            _norm[grid](
-                x, gamma, gamma if beta is None else beta, r, columns, family == "layernorm", block, num_warps=warps
-            )
+            layer = family == "layernorm"
+            _norm[grid](x, gamma, gamma if beta is None else beta, r, columns, layer, block, num_warps=warps)
         else:
             r = torch.empty(x.shape[0], device=x.device, dtype=out)
             _row[grid](x, r, columns, name == "argmax", block, num_warps=warps)
@@ -123,7 +185,44 @@ def make(family: str, name: str, columns: int, out: torch.dtype) -> Callable[...
     return rows
 
 
+def _softmax_of_long_rows(x: Any) -> Any:
+    r = torch.empty_like(x)
+    _long_softmax[(x.shape[0],)](x, r, x.shape[1], 8192, num_warps=16)
+    return r
+
+
+def _summed_columns(x: Any) -> Any:
+    rows, columns = x.shape
+    across = triton.cdiv(columns, 128)
+    parts = max(1, min(triton.cdiv(rows, 64), _PROGRAMS // across))
+    per_program = triton.cdiv(rows, parts)
+    r = torch.empty(columns, device=x.device, dtype=x.dtype)
+    if parts == 1:
+        _columns[(across, 1)](x, r, rows, columns, per_program, 32, 128, num_warps=8)
+        return r
+    partial = torch.empty(parts, columns, device=x.device, dtype=torch.float32)
+    _columns[(across, parts)](x, partial, rows, columns, per_program, 32, 128, num_warps=8)
+    _columns[(triton.cdiv(columns, 32), 1)](partial, r, parts, columns, parts, 32, 32, num_warps=4)
+    return r
+
+
+def _summed_all(x: Any) -> Any:
+    programs = min(_PROGRAMS, triton.cdiv(x.numel(), 4096))
+    partial = torch.empty(programs, device=x.device, dtype=torch.float32)
+    r = torch.empty((), device=x.device, dtype=x.dtype)
+    _all[(programs,)](x, partial, x.numel(), programs, 4096, num_warps=8)
+    _all[(1,)](partial, r, programs, 1, 1024, num_warps=4)
+    return r
+
+
 def _transposed(x: Any) -> Any:
     r = torch.empty(x.shape[1], x.shape[0], device=x.device, dtype=x.dtype)
     _transpose[(triton.cdiv(x.shape[0], 64), triton.cdiv(x.shape[1], 64))](x, r, *x.shape, 64, num_warps=8)
+    return r
+
+
+def _moved_heads(x: Any) -> Any:
+    batch, steps, heads, columns = x.shape
+    r = torch.empty(batch, heads, steps, columns, device=x.device, dtype=x.dtype)
+    _heads[(triton.cdiv(steps, 32), heads, batch)](x, r, steps, heads, 32, columns, num_warps=4)
     return r

@@ -1,0 +1,115 @@
+"""The table of ``benchmarks/kernels.py`` and what follows from it.
+
+In: a case and the times of all contenders, one case after the other. Out: lines of text: microseconds of each
+contender, ``x``: the best peer's time over ours, ``of copy``: the share of a copy's bandwidth; at the end geometric
+means, and the cases that lie under a bar.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kernels_cases import Case
+from kernels_timing import COPY, PEERS, Timing
+
+BARS = (0.95, 0.90)
+COPY_BAR = 0.90
+"""For arrays past the L2 cache."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One of our functions in one case."""
+
+    site: str
+    variant: str
+    case: Case
+    is_large: bool
+    over_peer: float
+    peer: str
+    of_copy: float
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        return (self.site, "large" if self.is_large else "small", self.case.family, self.case.kind, self.variant)
+
+
+@dataclass
+class Table:
+    """All rows so far."""
+
+    sites: Sequence[str]
+    peers: Sequence[str]
+    ratios: list[Ratio] = field(default_factory=list)
+
+    @property
+    def ours(self) -> list[str]:
+        return [column(site, variant) for site in self.sites for variant in ("static", "dynamic")]
+
+    def head(self, title: str) -> str:
+        """The line above a family's rows."""
+        names = [*self.ours, *self.peers, COPY]
+        return f"{title:31} {' '.join(f'{name:>9}' for name in names)}  +-%  x, of copy: {' '.join(self.ours)}"
+
+    def row(self, case: Case, times: dict[str, Timing], *, is_large: bool) -> str:
+        """One line; its ratios are kept."""
+        cells = " ".join(f"{times[n].median:9.1f}" if n in times else 9 * " " for n in [*self.ours, *self.peers, COPY])
+        found = {name: self._ratio(name, case, times, is_large=is_large) for name in self.ours if name in times}
+        self.ratios += found.values()
+        spread = 100 * max(each.spread for each in times.values())
+        over = " ".join(f"{found[name].over_peer:5.2f}" if name in found else 5 * " " for name in self.ours)
+        share = " ".join(f"{found[name].of_copy:4.0%}" if name in found else 4 * " " for name in self.ours)
+        return f"{case.label:31} {cells} {spread:4.1f}  {over}  {share if case.is_copy_like() else ''}".rstrip()
+
+    def _ratio(self, name: str, case: Case, times: dict[str, Timing], *, is_large: bool) -> Ratio:
+        variant, _, site = name.partition("@")
+        rivals = {peer: times[peer].median for peer in PEERS if peer in times}
+        peer = min(rivals, key=lambda each: rivals[each], default="")
+        ours = times[name].median
+        over = rivals[peer] / ours if peer else math.nan
+        return Ratio(site, variant, case, is_large, over, peer, times[COPY].median / ours)
+
+    def summary(self) -> Iterator[str]:
+        """Means, and cases under a bar, of every site."""
+        judged = [each for each in self.ratios if not math.isnan(each.over_peer)]
+        for group in dict.fromkeys(each.group[:-1] for each in judged):
+            means = []
+            for variant in ("static", "dynamic"):
+                over = [each.over_peer for each in judged if each.group == (*group, variant)]
+                means += [f"{variant} {_mean(over):.3f} ({len(over)})"] if over else []
+            yield f"mean {' '.join(group).strip():24} {', '.join(means)}"
+        for site in self.sites:
+            for is_large in (True, False):
+                yield from self._verdict([each for each in judged if (each.site, each.is_large) == (site, is_large)])
+            yield from self._under_copy([each for each in self.ratios if each.site == site])
+
+    def _verdict(self, ratios: Sequence[Ratio]) -> Iterator[str]:
+        if not ratios:
+            return
+        first, second = (sum(each.over_peer < bar for each in ratios) for bar in BARS)
+        size = "large" if ratios[0].is_large else "small"
+        mean = f"geometric mean {_mean([each.over_peer for each in ratios]):.3f} of {len(ratios)}"
+        yield f"{ratios[0].site} {size}: {mean}; {first} under {BARS[0]}, {second} under {BARS[1]}".strip()
+        for each in sorted(ratios, key=lambda ratio: ratio.over_peer):
+            if each.over_peer < BARS[0]:
+                yield f"  {each.over_peer:.2f} of {each.peer:7} {each.case.label} {each.variant}"
+
+    def _under_copy(self, ratios: Sequence[Ratio]) -> Iterator[str]:
+        bound = [each for each in ratios if each.is_large and each.case.is_copy_like()]
+        slow = [each for each in bound if each.of_copy < COPY_BAR]
+        if bound:
+            yield f"{bound[0].site} under {COPY_BAR:.0%} of a copy: {len(slow)} of {len(bound)}".strip()
+        for each in sorted(slow, key=lambda ratio: ratio.of_copy):
+            yield f"  {each.of_copy:4.0%} {each.case.label} {each.variant}"
+
+
+def column(site: str, variant: str) -> str:
+    """Name of our function in a table; a site has a label when there are several."""
+    return f"{variant}@{site}" if site else variant
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, ratios)))
