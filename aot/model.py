@@ -163,8 +163,10 @@ class Kernel:
     """gpu.known_block_size, in threads: the only block size that may be launched."""
     schedule: str = ""
     """Name of the schedule that made it; empty for a user's own kernel."""
+    needs: str = ""
+    """Architecture of images that hold it: ``sm_80`` that one and later ones, ``sm_90a`` exactly it; empty: all."""
     targets: tuple[str, ...] = ()
-    """Targets whose image holds it; empty: all."""
+    """Targets whose image holds it; empty for a kernel that the source brought along compiled."""
     location: Location = Location()
     doc: str = ""
 

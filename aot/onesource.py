@@ -15,7 +15,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aot import arch, binary, cpuonly, fatbin, fileset, host, lexer, lower, mlir, naming, selection, sources, toolchain
+from aot import (
+    arch,
+    archneed,
+    binary,
+    cpuonly,
+    fatbin,
+    fileset,
+    host,
+    lexer,
+    lower,
+    mlir,
+    naming,
+    selection,
+    sources,
+    toolchain,
+)
 from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage
 from aot.errors import AotError, ArchUnfit, LoweringError, SourceError, together
@@ -60,6 +75,8 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
         naming.check_functions(job.name, job.path, names)
         selected, remarks = _narrow(job, lowered, tools)
+        needs = {arch.target(each.needs) for each in kernels if each.needs}
+        selected = selection.specialised(selected, [each for each in needs if toolchain.supports(tools, each)])
         blob, notes = _device(job, lowered, selected, tools, dump)
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
@@ -69,7 +86,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         path=job.path,
         sha256=job.sha256,
         functions=functions,
-        kernels=kernels,
+        kernels=_placed(kernels, blob) if lowered.device is not None else kernels,
         fatbin=blob,
         host=_host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark),
         messages=_portable(job, lowered.messages),
@@ -180,6 +197,15 @@ def _image(
         built = binary.cubin(lowered(version), target, requested.name, tools)
     dump.keep(f"{target.name}.ptx", built.ptx.encode())
     return built
+
+
+def _placed(kernels: Sequence[Kernel], blob: FatBinary | None) -> tuple[Kernel, ...]:
+    """The kernels with the targets whose images hold them."""
+    targets = [image.target for image in blob.images] if blob else []
+    return tuple(
+        replace(each, targets=tuple(t for t in targets if archneed.meets(arch.target(t), each.needs)))
+        for each in kernels
+    )
 
 
 def _ready(job: CompileJob, lowered: LoweredSource, selected: Selection) -> tuple[FatBinary, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aot import arch, archlist
+from aot import arch, archlist, archneed
 from aot.arch import CUBIN, PTX, Capability, Target
 from aot.config import SourceSettings
 from aot.errors import ConfigError, UnknownArch
@@ -78,6 +78,22 @@ def for_source(requested: Sequence[Target], settings: SourceSettings, place: str
     if len(least) > 1 or any(each.letter or each.kind == PTX for each in least):
         raise ConfigError(f"{place}: min-arch is one plain architecture such as sm_80; got '{settings.min_arch}'")
     return select(requested, allowed, least[0].capability if least else None, automatic_ptx=automatic_ptx)
+
+
+def specialised(selection: Selection, needs: Sequence[Target]) -> Selection:
+    """The same requests, with an image by its letter where kernels of the source need that and nobody loses by it.
+
+    9.0 is the only capability of its major version: what an sm_90 image runs on, an sm_90a image runs on, too.
+    """
+    lettered = {each.capability: each for each in needs if each.letter and archneed.stands_alone(each.capability)}
+    picks: dict[Target, Pick] = {}
+    for pick in selection.picks:
+        plain = pick.image.kind == CUBIN and not pick.image.letter
+        image = lettered.get(pick.image.capability, pick.image) if plain else pick.image
+        if image not in picks or pick.requested == image:
+            picks[image] = Pick(pick.requested, image)
+    ordered = sorted(picks.values(), key=lambda pick: pick.image.sort_key())
+    return Selection(tuple(ordered), selection.skipped)
 
 
 def _image(request: Target, allowed: Sequence[Target] | None, least: Capability | None) -> Target | None:

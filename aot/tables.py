@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aot import dtype
+from aot import archneed, dtype
 from aot.errors import PackageError
 from aot.model import Argument, ArrayType, CompiledSource, Function, Kernel, Result, ValueType
 from aot.signatures import function_doc, kernel_doc
@@ -87,6 +87,8 @@ class KernelRow:
     shared: Program | None
     cluster: tuple[int, int, int]
     required_block: tuple[int, int, int]
+    needs: int
+    """Number that host code asks for (``aot_rt_serves``); 0: every image holds the kernel."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> KernelRow:
         shared=_ended(kernel.shared) if kernel.shared is not None else None,
         cluster=kernel.cluster or (0, 0, 0),
         required_block=kernel.max_block or (0, 0, 0),
+        needs=archneed.code(kernel.needs),
     )
 
 

@@ -115,6 +115,10 @@ LOAD(64)
 /* As on the smallest of the GPUs. */
 int64_t aot_rt_shared_limit(void) { return 99 * 1024; }
 
+/* The one need that the image serves, besides none: a test sets it to have such kernels run. */
+int32_t cpurun_serves;
+int32_t aot_rt_serves(int32_t needs) { return needs == cpurun_serves; }
+
 void aot_rt_assert(_Bool ok, int32_t message) {
   if (!ok) fail("assertion", message);
 }

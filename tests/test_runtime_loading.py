@@ -67,6 +67,19 @@ def test_kernel_that_the_image_lacks(core: Core) -> None:
     assert "kernel hopper_only of pack.kernels is not in the image that the driver took for Fake GPU" in result.message
 
 
+def test_host_code_asks_which_kernels_the_image_holds(core: Core) -> None:
+    ours, another = 90 << 8 | ord("a"), 80 << 8
+    assert core.call(f"serves {ours} | serves {another}").values[:2] == [1, 0]
+    assert "cuModuleLoadDataEx" in names(core.log())
+    assert core.call(f"serves {ours}").code == 0
+    assert names(core.log()) == ["cuCtxGetId"], "asked again, it is known"
+
+
+def test_kernels_that_the_image_lacks_are_known(core: Core) -> None:
+    core.fake("hide_function", "m__hopper_only")
+    assert core.call(f"serves {90 << 8 | ord('a')}").values[0] == 0
+
+
 def test_load_in_a_capture_is_relaxed(core: Core) -> None:
     core.call(LAUNCH)
     assert "cuModuleLoadDataEx mode 2" in core.log()

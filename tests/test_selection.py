@@ -46,6 +46,24 @@ def test_select(
     assert " ".join(found.skipped) == skipped
 
 
+SPECIALISED = [
+    ("nothing needed", "sm_80 sm_90", "sm_80", "sm_80 sm_90"),
+    ("by its letter", "sm_80 sm_90 compute_90", "sm_90a", "sm_80 sm_90:sm_90a compute_90"),
+    ("asked for both", "sm_90 sm_90a", "sm_90a", "sm_90a"),
+    ("not asked for", "sm_80", "sm_90a", "sm_80"),
+    ("others would lose", "sm_100", "sm_100a", "sm_100"),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "needs", "expected"), [row[1:] for row in SPECIALISED], ids=[row[0] for row in SPECIALISED]
+)
+def test_images_by_the_needs_of_kernels(asked: str, needs: str, expected: str) -> None:
+    found = selection.specialised(selection.select(targets(asked)), targets(needs))
+    words = [image if requested == image else f"{requested}:{image}" for requested, image in found.names()]
+    assert " ".join(words) == expected
+
+
 @pytest.mark.parametrize("least", ["sm_90a", "sm_80,sm_90", "compute_80"])
 def test_min_arch_is_one_plain_architecture(least: str) -> None:
     with pytest.raises(ConfigError, match="min-arch is one plain architecture"):

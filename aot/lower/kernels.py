@@ -15,8 +15,8 @@ from dataclasses import replace
 from mlir import ir
 
 from aot import mlir
-from aot.errors import Diagnostic, LoweringError
-from aot.lower import argnames, launchsize, level, signature, symbols
+from aot.errors import Diagnostic, LoweringError, UnknownArch
+from aot.lower import argnames, imageneeds, launchsize, level, signature, symbols
 from aot.lower.outline import Joined, KernelSymbol
 from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
@@ -39,7 +39,7 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
         for op in _kernels(container):
             try:
                 each = _describe(op, mlir.symbol_name(container), names)
-            except launchsize.UnfitError as problem:
+            except (launchsize.UnfitError, UnknownArch) as problem:
                 problems.append(mlir.diagnostic_at(op, str(problem)))
             else:
                 found[each.module, each.name] = each
@@ -93,6 +93,7 @@ def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
         shared=sizes.shared,
         cluster=_three(op, "nvvm.cluster_dim") or _three(op, "known_cluster_size"),
         max_block=block,
+        needs=imageneeds.of(op),
         location=mlir.location_of(op),
     )
 

@@ -19,7 +19,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, level, symbols, views
+from aot.lower import asyncform, imageneeds, level, symbols, views
 from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 
 FUNCTION = "aot.function"
@@ -97,10 +97,10 @@ def join(modules: Sequence[mlir.Module], source: str) -> Joined:
 def _outline(module: mlir.Module) -> None:
     """Turn gpu.launch regions into kernels, named by their function and numbered."""
     before = {mlir.symbol_name(op) for op in level.top(module) if op.name in level.DEVICE_CONTAINERS}
-    schedules = [_schedule(op) for op in _named(module, "gpu.launch")]
+    marks = [_marks(op) for op in _named(module, "gpu.launch")]
     if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
         mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
-    passes = ["gpu-launch-sink-index-computations", "gpu-kernel-outlining"] if schedules else []
+    passes = ["gpu-launch-sink-index-computations", "gpu-kernel-outlining"] if marks else []
     mlir.run_passes(module, passes, "outlining kernels")
     # Functions that only kernels call have been copied into the gpu.modules; the host could not run them.
     level.drop_unused(module)
@@ -111,23 +111,27 @@ def _outline(module: mlir.Module) -> None:
     outlined = [
         op for op in _named(module, "gpu.launch_func") if symbols.path(op.attributes["kernel"])[0] not in before
     ]
-    _name_kernels(module, outlined, schedules)
+    _name_kernels(module, outlined, marks)
 
 
-def _schedule(op: mlir.Operation) -> ir.Attribute | None:
-    return op.attributes.get(SCHEDULE)
+_Marks = dict[str, ir.Attribute]
+"""Attributes of a launch that its kernel is to have."""
+
+
+def _marks(op: mlir.Operation) -> _Marks:
+    return {name: op.attributes[name] for name in (SCHEDULE, imageneeds.ATTRIBUTE) if name in op.attributes}
 
 
 def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
     return [op for op in mlir.walk(module) if op.name == name]
 
 
-def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], schedules: list[ir.Attribute | None]) -> None:
+def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: list[_Marks]) -> None:
     """Outlining names every kernel of a function alike, in gpu.modules of their own: number them."""
     containers = {mlir.symbol_name(op): op for op in level.top(module) if op.name == "gpu.module"}
     numbers: dict[str, int] = {}
     names: dict[symbols.Path, symbols.Path] = {}
-    for op, schedule in zip(outlined, schedules, strict=True):
+    for op, marked in zip(outlined, marks, strict=True):
         container, old = symbols.path(op.attributes["kernel"])
         function = _function_around(op)
         number = numbers[function] = numbers.get(function, -1) + 1
@@ -136,8 +140,8 @@ def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], schedules
         symbols.rename(inner, kernel)
         names[container, old] = (container, kernel)
         containers[container].attributes[FUNCTION] = ir.StringAttr.get(function)
-        if schedule is not None:
-            inner.attributes[SCHEDULE] = schedule
+        for attribute, value in marked.items():
+            inner.attributes[attribute] = value
     symbols.rename_references(module.operation, names)
 
 

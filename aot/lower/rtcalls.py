@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, func, memref
 from mlir.dialects import complex as complex_dialect
 
-from aot import mlir
+from aot import archneed, mlir
 from aot.errors import LoweringError
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -46,6 +46,7 @@ PROTOTYPES = {
     "aot_rt_load_i32": Prototype(("index",), ("i32",)),
     "aot_rt_load_i64": Prototype(("index",), ("i64",)),
     "aot_rt_shared_limit": Prototype((), ("index",)),
+    "aot_rt_serves": Prototype(("i32",), ("i32",)),
     "aot_rt_assert": Prototype(("i1", "i32")),
 }
 """Every runtime function that tensor-level host code calls, by symbol."""
@@ -123,6 +124,13 @@ def result(number: int, memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir
 def shared_limit() -> mlir.Value:
     """Bytes of shared memory that a block may have on the device of the call."""
     return _call("aot_rt_shared_limit")
+
+
+def serves(need: str) -> mlir.Value:
+    """Whether the image that the driver took holds the kernels that need this architecture (``imageneeds``)."""
+    i32 = ir.IntegerType.get_signless(32)
+    found = _call("aot_rt_serves", arith.ConstantOp(i32, archneed.code(need)).result)
+    return arith.CmpIOp(arith.CmpIPredicate.ne, found, arith.ConstantOp(i32, 0).result).result
 
 
 def assert_(condition: mlir.Value, message: int) -> None:

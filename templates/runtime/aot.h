@@ -81,6 +81,7 @@ typedef struct aot_kernel {
   const int64_t *grid[3], *block[3], *shared;                  /* default programs; NULL: none */
   uint32_t cluster[3];                                         /* 0: none fixed */
   uint32_t required_block[3];                                  /* 0: any */
+  uint16_t needs;                                              /* not in all images: which ones have it, as aot_rt_serves is asked; 0: all */
 } aot_kernel;
 
 typedef struct aot_image { const char *requested, *target, *kind; } aot_image;
@@ -179,6 +180,8 @@ int32_t aot_rt_load_i32(int64_t address);
 int64_t aot_rt_load_i64(int64_t address);
 /* Bytes of shared memory that a block may have on the call's device: host code chooses schedules by it. */
 int64_t aot_rt_shared_limit(void);
+/* 1 if the image that the driver took holds the source's kernels with this aot_kernel.needs, else 0: host code launches others then. */
+int32_t aot_rt_serves(int32_t needs);
 /* cf.assert in host code; `message` indexes source->messages. The source is that of the frame's function. */
 void aot_rt_assert(_Bool ok, int32_t message);
 /* CPU code of tensor-level functions (part of a call on arrays of the CPU). Entries are aot_cpu_entry_<source>__<function>__<variant>,

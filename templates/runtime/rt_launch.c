@@ -129,6 +129,22 @@ int aot_launch(aot_frame *frame, const aot_source *source, uint32_t kernel, cons
   return code ? code : aot_launch_loaded(frame, loaded, geometry, aot_stream_or(frame, stream), params);
 }
 
+int32_t aot_rt_serves(int32_t needs) {
+  aot_frame *frame = aot_frame_here("aot_rt_serves");
+  const aot_source *source = frame->function->source;
+  uint32_t kernel = 0;
+  while (kernel < source->nkernels && source->kernels[kernel].needs != needs) kernel++;
+  if (kernel == source->nkernels) return 0;
+  const aot_loaded_kernel *loaded = aot_loaded_kernel_of(source, kernel, frame->context_id);
+  if (AOT_UNLIKELY(!loaded)) {
+    char message[AOT_MESSAGE_BYTES];
+    int code = aot_module_load(source, frame->context_id, message, sizeof message);
+    must(frame, code ? aot_record(frame, code, "%s", message) : 0);
+    loaded = aot_loaded_kernel_of(source, kernel, frame->context_id);
+  }
+  return loaded->function != NULL;
+}
+
 void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                    int64_t cx, int64_t cy, int64_t cz, int32_t shared, void *stream, void **params, int32_t wait) {
   aot_frame *frame = aot_frame_here("aot_rt_launch");

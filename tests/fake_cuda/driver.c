@@ -44,7 +44,7 @@ extern aot_source source, other_source;
 static const aot_kernel kernels[] = {
   { .symbol = "m__square", .name = "square", .source = &source, .callable = 1 },
   { .symbol = "m__fixed", .name = "fixed", .source = &source, .required_block = { 128, 1, 1 } },
-  { .symbol = "m__hopper_only", .name = "hopper_only", .source = &source },
+  { .symbol = "m__hopper_only", .name = "hopper_only", .source = &source, .needs = 90 << 8 | 'a' },
 };
 aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .images = images,
                             .nimages = 2, .messages = messages, .state = &state };
@@ -91,6 +91,7 @@ static int64_t do_load8(const int64_t *a) { return aot_rt_load_i8(a[0]); }
 static int64_t do_load16(const int64_t *a) { return aot_rt_load_i16(a[0]); }
 static int64_t do_load32(const int64_t *a) { return aot_rt_load_i32(a[0]); }
 static int64_t do_load64(const int64_t *a) { return aot_rt_load_i64(a[0]); }
+static int64_t do_serves(const int64_t *a) { return aot_rt_serves((int32_t)a[0]); }
 static int64_t do_assert(const int64_t *a) { aot_rt_assert(a[0] != 0, (int32_t)a[1]); return 0; }
 static int64_t do_host(const int64_t *a) {
   return words_of(a[1] ? _mlir_memref_to_llvm_aligned_alloc((size_t)a[1], (size_t)a[0]) : _mlir_memref_to_llvm_alloc((size_t)a[0]));
@@ -185,7 +186,7 @@ static int64_t do_oops(const int64_t *a) { aot_fail(AOT_E_INTERNAL, "oops %lld",
 
 static const struct { const char *name; int64_t (*run)(const int64_t *); } commands[] = {
 #define C(name) { #name, do_##name }
-  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
+  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(serves), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
   C(record), C(waitevent), C(eventsync), C(eventdestroy), C(gpualloc), C(gpufree), C(memcpy), C(memset32), C(memset16), C(register),
   C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(show), C(vector), C(say), C(copy), C(poke), C(poke16), C(peek), C(token), C(value), C(emplace),
   C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(failresult), C(oops),

@@ -1,0 +1,43 @@
+"""What single kernels need: a plain architecture or any later one (``sm_80``), or exactly one (``sm_90a``).
+
+In: Targets of images, and needs as canonical names. Out: which images hold such a kernel.
+
+>>> from aot.arch import target
+>>> meets(target("compute_90"), "sm_80"), meets(target("sm_90"), "sm_90a"), meets(target("sm_80"), "")
+(True, False, True)
+"""
+
+from __future__ import annotations
+
+from aot.arch import TABLE, Capability, Target, target
+
+
+def meets(image: Target, need: str) -> bool:
+    """Whether an image can hold code with this need; every image can where there is none."""
+    if not need:
+        return True
+    least = target(need)
+    if least.letter:
+        return (image.capability, image.letter) == (least.capability, least.letter)
+    return image.capability >= least.capability
+
+
+def code(need: str) -> int:
+    """A need as the number that runtime tables and host code hold; 0: none.
+
+    >>> code("sm_90a") == 90 * 256 + ord("a")
+    True
+    """
+    if not need:
+        return 0
+    least = target(need)
+    return (10 * least.capability[0] + least.capability[1]) * 256 + (ord(least.letter) if least.letter else 0)
+
+
+def stands_alone(capability: Capability) -> bool:
+    """Whether no other device runs a plain cubin of this capability: it can as well be built with its letter ``a``.
+
+    >>> stands_alone((9, 0)), stands_alone((10, 0))
+    (True, False)
+    """
+    return all(arch.capability[0] != capability[0] or arch.capability == capability for arch in TABLE)
