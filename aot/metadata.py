@@ -15,7 +15,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aot import dtype
-from aot.model import Argument, ArrayType, CompiledSource, Cost, Function, Kernel, PackageSpec, Result, ValueType
+from aot.model import (
+    Argument,
+    ArrayType,
+    CompiledSource,
+    Cost,
+    Function,
+    Kernel,
+    PackageSpec,
+    Result,
+    ValueType,
+)
+from aot.tiling import Tiling
 
 SCHEMA = 1
 _MACHINES = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "aarch64"}
@@ -128,10 +139,15 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> dict[str, Any]:
         "shared": expression(kernel.shared) if kernel.shared is not None else None,
         "cluster": list(kernel.cluster) if kernel.cluster else None,
         "schedule": kernel.schedule,
+        "tiling": None if kernel.tiling is None else _tiling(kernel.tiling),
         "targets": list(kernel.targets),
         "usage": {target: asdict(taken) for symbol, target, taken in usage if symbol == kernel.symbol},
         "doc": kernel.doc,
     }
+
+
+def _tiling(tiling: Tiling) -> dict[str, Any]:
+    return {"class": tiling.kind, "region": tiling.region, "tile": dict(tiling.tile), "remarks": list(tiling.remarks)}
 
 
 def _parameter(parameter: Argument, kernel: Kernel) -> dict[str, Any]:

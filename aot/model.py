@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from aot.tiling import Tiling
+
 TENSOR, LAUNCH, KERNEL = "tensor", "launch", "kernel"
 """Levels of a function: linalg on values; gpu.launch with host code; a kernel without host code."""
 
@@ -163,6 +165,8 @@ class Kernel:
     """gpu.known_block_size, in threads: the only block size that may be launched."""
     schedule: str = ""
     """Name of the schedule that made it; empty for a user's own kernel."""
+    tiling: Tiling | None = None
+    """How the schedule was applied."""
     needs: str = ""
     """Architecture of images that hold it: ``sm_80`` that one and later ones, ``sm_90a`` exactly it; empty: all."""
     targets: tuple[str, ...] = ()

@@ -21,9 +21,10 @@ from aot import ccompiler, compiling, fileset, metadata, mlir, naming, package, 
 from aot.arch import CUBIN
 from aot.errors import ArchUnfit
 from aot.job import CompileJob
-from aot.model import CompiledSource, PackageSpec, ToolVersions
+from aot.model import CompiledSource, Kernel, PackageSpec, ToolVersions
 from aot.plan import BuildRequest, Plan, PlannedSource
 from aot.report import Reporter, Silent, plain_table
+from aot.tiling import Tiling
 
 __all__ = ["BuildRequest", "BuildResult", "as_json", "build", "summary"]
 
@@ -94,8 +95,8 @@ def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
         for note in each.notes:
             tell.note(f"{each.path}: {note}")
         for kernel in each.kernels:
-            if kernel.schedule:
-                tell.detail(f"{each.path}: {kernel.symbol}: {kernel.schedule}")
+            if kernel.tiling is not None:
+                tell.detail(f"{each.path}: {kernel.name}: {_described(kernel, kernel.tiling)}")
     tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
     tree = planned.work / "tree"
     fileset.write_tree(_package(planned, compiled), tree)
@@ -103,6 +104,12 @@ def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
     published = fileset.publish(made.wheel, planned.out)
     sdist = fileset.publish(made.sdist, planned.out) if made.sdist else None
     return _result(planned, compiled, published, sdist, time.monotonic() - start)
+
+
+def _described(kernel: Kernel, tiling: Tiling) -> str:
+    """How a kernel was made, in the words that ``aot.toml`` takes."""
+    region = f", region {tiling.region}" if tiling.region else ""
+    return f"{tiling.kind}{region}: {kernel.schedule}: {tiling.text()}"
 
 
 def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...], tuple[str, ...]]:

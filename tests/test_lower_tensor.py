@@ -9,7 +9,7 @@ import pytest
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import schedule, signature, tensor
+from aot.lower import schedule, signature, tensor, tiling
 from aot.lower.schedule import Nest
 from aot.model import READS_DEVICE, Function
 
@@ -405,7 +405,7 @@ def test_what_is_left_runs_in_one_thread() -> None:
   memref.store %w, %x[%i] : memref<?xf32>
   return
 }"""
-    assert f'{schedule.ATTRIBUTE} = "one-thread"' in lower(source).text
+    assert f'{tiling.SCHEDULE} = "one-thread"' in lower(source).text
 
 
 def test_stages_are_dumped_in_order() -> None:
@@ -414,7 +414,7 @@ def test_stages_are_dumped_in_order() -> None:
 
 def test_the_schedule_is_named_on_its_launch() -> None:
     text = lower(LOOP).text
-    assert f'{schedule.ATTRIBUTE} = "pointwise' in text or f'{schedule.ATTRIBUTE} = "row' in text
+    assert f'{tiling.SCHEDULE} = "pointwise' in text or f'{schedule.ATTRIBUTE} = "row' in text
 
 
 # ------------------------------------------------------------------ schedules

@@ -32,6 +32,7 @@ from aot.model import (
     ToolVersions,
     Usage,
 )
+from aot.tiling import Tiling
 
 GOLDEN = Path(__file__).parent / "golden"
 TEMPLATES = package.read_templates(source.ROOT / "templates")
@@ -65,7 +66,8 @@ def softmax() -> CompiledSource:
     inplace = Function(
         "inplace", "aot_entry_softmax__inplace", "tensor", (Argument("out", rows, "destination"),), (Result(rows, 0),)
     )
-    kernel = Kernel("forward_kernel", "forward_kernel", "softmax__forward_kernel", schedule="rows")
+    tiling = Tiling("rows", 1, (("threads", 128), ("rows", 1)), ("masked",))
+    kernel = Kernel("forward_kernel", "forward_kernel", "softmax__forward_kernel", schedule="row", tiling=tiling)
     return CompiledSource(
         "softmax", "kernels/softmax.mlir", "ab" * 32, (forward, inplace), (kernel,), FATBIN, BOTH, ("bad ?? axis\n",)
     )

@@ -16,9 +16,8 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError, UnknownArch
-from aot.lower import argnames, imageneeds, launchsize, level, signature, symbols
+from aot.lower import argnames, imageneeds, launchsize, level, signature, symbols, tiling
 from aot.lower.outline import Joined, KernelSymbol
-from aot.lower.schedule import ATTRIBUTE as SCHEDULE
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
 
 Names = Mapping[str, Sequence[str]]
@@ -68,8 +67,7 @@ def _complete(place: KernelSymbol, op: mlir.Operation | None, written: Written, 
             _refuse_unpassable(known, op)
         return replace(known, symbol=place.symbol, callable=free)
     made = _describe(op, place.module, {})
-    schedule = ir.StringAttr(op.attributes[SCHEDULE]).value if SCHEDULE in op.attributes else ""
-    return replace(made, name=place.name, symbol=place.symbol, schedule=schedule)
+    return replace(made, name=place.name, symbol=place.symbol, schedule=tiling.schedule_of(op), tiling=tiling.read(op))
 
 
 def _kernels(container: mlir.Operation) -> list[mlir.Operation]:

@@ -19,7 +19,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot import mlir
-from aot.lower import accumulate, forward, fusion, interchange, rtcalls, schedule
+from aot.lower import accumulate, forward, fusion, interchange, rtcalls, schedule, tiling
 from aot.lower.schedule import Nest, Schedule
 from aot.model import Function
 
@@ -151,7 +151,8 @@ def _launch(nest: ir.Operation, chosen: Schedule) -> None:
         axes = _Axes.of(extents)
         grid = [_ceildiv(extent, threads) for extent, threads in zip(axes.extents, chosen.block, strict=True)]
         launch = gpu.LaunchOp(tuple(grid), tuple(rtcalls.index(each) for each in chosen.block)).operation
-        launch.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(chosen.name)
+        sizes = dict(zip(("threads", "threads-y", "threads-z"), chosen.block, strict=True))
+        tiling.mark(launch, "general", 0, chosen.name, sizes)
         body = launch.regions[0].blocks[0]
         with ir.InsertionPoint(body):
             positions, inside = _positions(body, axes, chosen)

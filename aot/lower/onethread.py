@@ -17,7 +17,7 @@ from mlir.dialects import gpu, memref, scf
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls, tiling
 from aot.lower.demand import ancestor_in, launch_around
 
 SCHEDULE = "one-thread"
@@ -77,7 +77,7 @@ def outline(members: Sequence[mlir.Operation], place: mlir.Operation) -> None:
         scratch = [rtcalls.device_buffer(ir.MemRefType.get([], escape.value.type), []) for escape in escapes]
         one = rtcalls.index(1)
         launch = gpu.LaunchOp((one, one, one), (one, one, one)).operation
-        launch.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(SCHEDULE)
+        tiling.mark(launch, "leftover", 0, SCHEDULE, {"threads": 1})
         with ir.InsertionPoint(launch.regions[0].blocks[0]):
             end = gpu.TerminatorOp().operation
     for op in members:

@@ -19,8 +19,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, imageneeds, level, symbols, views
-from aot.lower.schedule import ATTRIBUTE as SCHEDULE
+from aot.lower import asyncform, imageneeds, level, symbols, tiling, views
 
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
@@ -119,7 +118,7 @@ _Marks = dict[str, ir.Attribute]
 
 
 def _marks(op: mlir.Operation) -> _Marks:
-    return {name: op.attributes[name] for name in (SCHEDULE, imageneeds.ATTRIBUTE) if name in op.attributes}
+    return {name: op.attributes[name] for name in (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE) if name in op.attributes}
 
 
 def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:

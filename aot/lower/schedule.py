@@ -17,8 +17,6 @@ from dataclasses import dataclass
 GENERAL = "general"
 ONE_THREAD = "one-thread"
 """Not chosen: what is left of a function's work when its loops are launches."""
-ATTRIBUTE = "aot.schedule"
-"""Attribute of a ``gpu.launch``: name of the schedule that made it."""
 
 _THREADS = 256
 _THREADS_OF_LONG_ROWS = 64

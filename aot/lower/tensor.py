@@ -37,6 +37,7 @@ from aot.lower import (
     signature,
     slicecheck,
     smallfloat,
+    tiling,
     vectors,
 )
 from aot.lower.fast import dispatch
@@ -133,8 +134,8 @@ def _finish(module: ir.Module) -> frozenset[str]:
     smallfloat.rewrite(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying host code")
     for op in mlir.walk(module):
-        if op.name == "gpu.launch" and schedule.ATTRIBUTE not in op.attributes:
-            op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(schedule.ONE_THREAD)
+        if op.name == "gpu.launch" and tiling.SCHEDULE not in op.attributes:
+            tiling.mark(op, "leftover", 0, schedule.ONE_THREAD, {"threads": 1})
     hostcheck.check(module)
     mlir.verify(module, "tensor-level lowering")
     return report.reads

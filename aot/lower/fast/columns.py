@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, exchange
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard, store_vector
 from aot.lower.fast.places import is_wide
@@ -45,8 +45,9 @@ class _Partials:
 def launch(job: Job, width: int) -> None:
     """Emit both kernels at the insertion point; the columns are a multiple of the width, and aligned."""
     partials = _partials(job)
-    _name(_first(job, width, partials), f"columns: {_LANES} x {_DEPTH} threads, {_UNROLL} rows x {width}")
-    _name(_second(job, partials), f"columns-finish: {_FINISH} threads")
+    sizes = {"across": _LANES, "threads": _LANES * _DEPTH, "rows": _UNROLL, "width": width}
+    _mark(_first(job, width, partials), job.region, "columns", sizes)
+    _mark(_second(job, partials), job.region, "columns-finish", {"threads": _FINISH})
     for memory in partials.memories:
         memref.DeallocOp(memory)
 
@@ -57,8 +58,8 @@ def fits(job: Job, width: int) -> bool:
     return width == 1 or all(is_wide(kind) for kind in kinds)
 
 
-def _name(op: ir.Operation, text: str) -> None:
-    op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(text)
+def _mark(op: ir.Operation, region: Region, name: str, sizes: dict[str, int]) -> None:
+    tiling.mark(op, region.kind, region.number, name, sizes)
 
 
 def _partials(job: Job) -> _Partials:

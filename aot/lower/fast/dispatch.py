@@ -59,12 +59,14 @@ def emit(module: ir.Module, functions: Sequence[Function]) -> Report:
     fast = 0
     for function in public_functions(module):
         tensors = _tensors(function, by_name[mlir.symbol_name(function)])
+        number = 0
         for block in _blocks(function):
             _sink_fills(block)
             formed = forming.form(block, Extents(), tensors)
             reasons = list(formed.refused)
             busy = _contracted(formed)
             for region in formed.regions:
+                region.number = number = number + 1
                 reason = _emit(region) if region.reductions or not _feeds(region, busy) else _WITH_CONTRACTION
                 fast += not reason
                 if reason:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, places
 from aot.lower.fast.chunks import EXACT, Chunk, Evaluator, store_vector
 from aot.lower.fast.region import FULL
@@ -31,8 +31,8 @@ def launch(job: Job, width: int) -> ir.Operation:
     blocks = tiles if job.space.rows.static == 1 else arith.MulIOp(tiles, job.space.rows.value).result
     fits = _fits(job, width)
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(THREADS), one, one)).operation
-    name = f"pointwise: {THREADS} threads, {vectors} x {width}"
-    op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(name)
+    sizes = {"threads": THREADS, "vectors": vectors, "width": width}
+    tiling.mark(op, job.region.kind, job.region.number, "pointwise", sizes)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

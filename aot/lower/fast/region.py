@@ -83,6 +83,15 @@ class Region:
     """Allocations, and what frees them, that only the members used."""
     freed: list[ir.Operation] = field(default_factory=list)
     """Deallocations among the members, of buffers that other code uses, too: they belong after the kernel."""
+    number: int = 0
+    """Among the regions of its function, from 1 on."""
+
+    @property
+    def kind(self) -> str:
+        """Class of the work, as reports name it."""
+        if not self.reductions:
+            return "pointwise"
+        return "columns" if self.turned else "rows"
 
     @property
     def reductions(self) -> list[Member]:

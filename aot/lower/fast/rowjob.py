@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from aot.lower import rtcalls
+from aot.lower import rtcalls, tiling
 from aot.lower.fast import exchange
 from aot.lower.fast.places import Place, Space
 from aot.lower.fast.region import FULL, Node, Region, Source, Store
@@ -44,10 +44,10 @@ class Tile:
         """Columns that all chunks of one pass of straight code hold."""
         return self.group * self.vectors * self.width
 
-    def text(self) -> str:
-        """For reports."""
-        work = f"{self.group} threads x {self.rows} rows, {self.vectors} x {self.width}"
-        return f"{self.name}: {work}, {self.mode}, {self.keep}"
+    def mark(self, launch: ir.Operation, region: Region) -> None:
+        """Say on a launch that it has this tile."""
+        sizes = {"threads": self.group, "rows": self.rows, "vectors": self.vectors, "width": self.width}
+        tiling.mark(launch, region.kind, region.number, self.name, sizes, (self.mode, self.keep))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange, rowstores
 from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
@@ -34,7 +34,7 @@ def launch(job: Job, tile: Tile) -> ir.Operation:
     op = gpu.LaunchOp(
         (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared_bytes(job, tile)
     ).operation
-    op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(tile.text())
+    tile.mark(op, job.region)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls
 from aot.lower.fast.chunks import MASKED, guard
 from aot.lower.fast.region import FULL, Region
 from aot.lower.fast.rowjob import MEMORY, Job, Tile
@@ -57,7 +57,7 @@ def _kernel(job: Job, tile: Tile, blocks: Sequence[ir.Value]) -> tuple[ir.Block,
     op = gpu.LaunchOp(
         (*blocks, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared
     ).operation
-    op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(tile.text())
+    tile.mark(op, job.region)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.chunks import guard, load_vector, store_vector
 from aot.lower.fast.places import Place
@@ -33,9 +33,9 @@ class Tile:
     threads: int
     width: int
 
-    def text(self) -> str:
-        """For reports."""
-        return f"transpose: {self.size} x {self.size} by {self.threads} threads, vectors of {self.width}"
+    def mark(self, launch: ir.Operation, region: Region) -> None:
+        """Say on a launch that it has this tile."""
+        tiling.mark(launch, "transposes", region.number, "transpose", vars(self))
 
 
 _WIDE = {2: Tile(128, 512, 8), 4: Tile(64, 256, 4)}
@@ -111,7 +111,7 @@ def _kernel(job: Job, tile: Tile) -> None:
     op = gpu.LaunchOp(
         (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared
     ).operation
-    op.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(tile.text())
+    tile.mark(op, job.region)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
