@@ -324,3 +324,38 @@ def test_tma_errors_name_the_axis(core: Core, arguments: str, message: str) -> N
     result = core.call(f"gpualloc 65536 | tma $0 {arguments}")
     assert result.code in (E_LIMIT, E_INTERNAL)
     assert message in result.message
+
+
+# ------------------------------------------------------------------ TMA descriptors by value
+
+
+MAP = "axis 128 2 64 | axis 64 256 32 | map 4096 6 3"
+"""64 x 128 elements of f16 in boxes of 32 x 64."""
+
+
+def test_descriptors_by_value_are_kept(core: Core) -> None:
+    first = core.call(f"{MAP} | word $2 0 | word $2 1 | word $2 3 | word $2 4 | word $2 8")
+    assert first.values[3:8] == [4096, 6 | 2 << 8 | 3 << 24, 128 | 64 << 40, 64 | 32 << 40, 256]
+    assert "cuTensorMapEncodeTiled rank 2 type 6" in core.log()
+    again = core.call(f"{MAP} | word $2 8 | axis 128 2 64 | axis 64 512 32 | map 4096 6 3 | word $6 8")
+    assert (again.values[3], again.values[7]) == (256, 512)
+    assert core.log().count("cuTensorMapEncodeTiled rank 2 type 6") == 1, "only the one with another stride is new"
+
+
+def test_descriptors_of_a_launch_are_apart(core: Core) -> None:
+    found = core.call(f"{MAP} | axis 128 2 64 | axis 64 256 32 | map 8192 6 3 | word $2 0 | word $5 0")
+    assert found.values[6:8] == [4096, 8192]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        pytest.param("axis 128 2 64 | axis 64 250 32 | map 4096 6 3", "stride of axis 1", id="stride"),
+        pytest.param("axis 128 2 64 | axis 0 256 32 | map 4096 6 3", "axis 1 (counted from", id="extent"),
+        pytest.param("axis 128 2 64 | axis 64 256 32 | map 4104 6 3", "not aligned to 16 bytes", id="address"),
+    ],
+)
+def test_descriptors_that_cannot_be(core: Core, script: str, message: str) -> None:
+    failed = core.call(script)
+    assert (failed.code, message in failed.message) == (-3, True)
+    assert core.call(MAP).code == 0, "nothing is left of it"

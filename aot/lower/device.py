@@ -17,7 +17,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import devicemath, devicevectors, imageneeds, needs, sharedmemory
+from aot.lower import byvalue, devicemath, devicevectors, imageneeds, needs, sharedmemory
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -115,7 +115,9 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
     conversion = (
         f"gpu.module(convert-gpu-to-nvvm{{index-bitwidth=0 use-bare-ptr-memref-call-conv={_word(job.bare_pointers)}}})"
     )
+    by_value = byvalue.find(module)
     mlir.run_passes(module, [conversion], what)
+    byvalue.apply(module, by_value)
     needs.check(module, job.target)
     _run(module, AFTER_TARGET, what)
     _hide_device_functions(module)

@@ -16,7 +16,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError, UnknownArch
-from aot.lower import argnames, imageneeds, launchsize, level, signature, symbols, tiling
+from aot.lower import argnames, byvalue, imageneeds, launchsize, level, signature, symbols, tiling
 from aot.lower.outline import Joined, KernelSymbol
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
 
@@ -120,6 +120,7 @@ def _count(op: mlir.Operation) -> int:
 def _param(op: mlir.Operation, number: int, value: mlir.Value, name: str) -> Argument:
     # A pointer to what the kernel gets by value: the value itself is the parameter.
     by_value = any(each.name == "llvm.byval" for each in argnames.attributes(op, number))
+    by_value = by_value or number in byvalue.numbers(op)
     type_ = ScalarType("struct by value") if by_value else _type(value.type)
     role = "ref" if isinstance(type_, ArrayType) else "scalar"
     return Argument(name, type_, role)

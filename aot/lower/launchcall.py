@@ -4,6 +4,7 @@ In: a module in the LLVM dialect, but for ``gpu.launch_func`` ops with lowered o
 ``aot_rt_launch(&aot_source_<source>, kernel number, grid, block, cluster, shared bytes, stream, parameters, wait)``.
 
 Parameters lie in stack memory of the function's entry block: a launch in a loop must not let the stack grow.
+TMA descriptors lie where the runtime put them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import llvmops, symbols
+from aot.lower import byvalue, llvmops, symbols
 
 LAUNCH = "aot_rt_launch"
 _I64, _I32, _PTR = "i64", "i32", "ptr"
@@ -79,12 +80,13 @@ def _lower(op: mlir.Operation, rule: LaunchRule) -> None:
     operands = _Operands.of(op)
     function = next(each for each in mlir.parents(op) if each.name == "llvm.func")
     with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]), op.location:
-        slots = [llvmops.alloca(value.type) for value in operands.arguments]
+        slots = [value if byvalue.is_map(value) else llvmops.alloca(value.type) for value in operands.arguments]
         table = llvmops.alloca(llvmops.pointer(), max(1, len(slots)))
     waits = operands.stream is None and mlir.symbol_name(function) not in rule.asynchronous
     with ir.InsertionPoint(op), op.location:
         for number, (slot, value) in enumerate(zip(slots, operands.arguments, strict=True)):
-            llvmops.store(value, slot)
+            if slot != value:
+                llvmops.store(value, slot)
             llvmops.store(slot, llvmops.element(table, number, llvmops.pointer()))
         sizes = [_as_i64(value) for value in operands.sizes]
         sizes += [llvmops.constant(0) for _ in range(9 - len(sizes))]

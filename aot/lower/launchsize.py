@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
+from aot.lower.byvalue import ATTRIBUTE as BY_VALUE
 from aot.lower.imageneeds import ATTRIBUTE as NEEDS
 from aot.lower.outline import FUNCTION
 from aot.lower.tiling import ATTRIBUTES as TILING
@@ -72,7 +73,7 @@ def _check_names(kernel: mlir.Operation) -> None:
     """A misspelt attribute must not pass for none."""
     for full in kernel.attributes:
         name = full.removeprefix("aot.")
-        if name != full and full not in (FUNCTION, NEEDS, *TILING) and name not in _NAMES:
+        if name != full and full not in (FUNCTION, NEEDS, BY_VALUE, *TILING) and name not in _NAMES:
             near = difflib.get_close_matches(name, _NAMES, 1)
             raise UnfitError(f"{full}: unknown attribute{f'; did you mean aot.{near[0]}?' if near else ''}")
 

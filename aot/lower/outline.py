@@ -19,7 +19,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, imageneeds, level, symbols, tiling, views
+from aot.lower import asyncform, byvalue, imageneeds, level, symbols, tiling, views
 
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
@@ -118,7 +118,8 @@ _Marks = dict[str, ir.Attribute]
 
 
 def _marks(op: mlir.Operation) -> _Marks:
-    return {name: op.attributes[name] for name in (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE) if name in op.attributes}
+    names = (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE)
+    return {name: op.attributes[name] for name in op.attributes if name in names or name.startswith("nvvm.")}
 
 
 def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
@@ -141,6 +142,7 @@ def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: li
         containers[container].attributes[FUNCTION] = ir.StringAttr.get(function)
         for attribute, value in marked.items():
             inner.attributes[attribute] = value
+        byvalue.mark(op, inner)
     symbols.rename_references(module.operation, names)
 
 

@@ -46,11 +46,15 @@ PROTOTYPES = {
     "aot_rt_load_i32": Prototype(("index",), ("i32",)),
     "aot_rt_load_i64": Prototype(("index",), ("i64",)),
     "aot_rt_shared_limit": Prototype((), ("index",)),
+    "aot_rt_multiprocessors": Prototype((), ("index",)),
+    "aot_rt_tensor_axis": Prototype(("index", "index", "index")),
+    "aot_rt_tensor_map": Prototype(("index", "i32", "i32"), ("!llvm.ptr",)),
     "aot_rt_serves": Prototype(("i32",), ("i32",)),
     "aot_rt_assert": Prototype(("i1", "i32")),
 }
 """Every runtime function that tensor-level host code calls, by symbol."""
 
+TENSOR_MAP = "aot_rt_tensor_map"
 ALLOCATORS = ("aot_rt_alloc", "aot_rt_result")
 """Functions that return device memory."""
 LOADS = tuple(name for name in PROTOTYPES if name.startswith("aot_rt_load_"))
@@ -105,38 +109,43 @@ def device_buffer(memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value
 
 def alloc_bytes(size: mlir.Value) -> mlir.Value:
     """``memref<?xi8>`` of device memory, from a size in bytes."""
-    return _call("aot_rt_alloc", size)
+    return call("aot_rt_alloc", size)
 
 
 def free(buffer: mlir.Value) -> None:
     """Gives a device buffer back, in stream order."""
-    _call("aot_rt_free", memref.ExtractAlignedPointerAsIndexOp(buffer).result)
+    call("aot_rt_free", memref.ExtractAlignedPointerAsIndexOp(buffer).result)
 
 
 def result(number: int, memref_type: ir.MemRefType, dynamic_sizes: Sequence[mlir.Value]) -> mlir.Value:
     """Device memory of result ``number`` of the function's signature, owned by the caller."""
     extents = _extents(memref_type, dynamic_sizes)
     for axis, extent in enumerate(extents):
-        _call("aot_rt_result_extent", index(number), index(axis), extent)
-    return _typed(_call("aot_rt_result", index(number), _bytes(memref_type, extents)), memref_type, dynamic_sizes)
+        call("aot_rt_result_extent", index(number), index(axis), extent)
+    return _typed(call("aot_rt_result", index(number), _bytes(memref_type, extents)), memref_type, dynamic_sizes)
 
 
 def shared_limit() -> mlir.Value:
     """Bytes of shared memory that a block may have on the device of the call."""
-    return _call("aot_rt_shared_limit")
+    return call("aot_rt_shared_limit")
+
+
+def multiprocessors() -> mlir.Value:
+    """Number of multiprocessors of the device of the call."""
+    return call("aot_rt_multiprocessors")
 
 
 def serves(need: str) -> mlir.Value:
     """Whether the image that the driver took holds the kernels that need this architecture (``imageneeds``)."""
     i32 = ir.IntegerType.get_signless(32)
-    found = _call("aot_rt_serves", arith.ConstantOp(i32, archneed.code(need)).result)
+    found = call("aot_rt_serves", arith.ConstantOp(i32, archneed.code(need)).result)
     return arith.CmpIOp(arith.CmpIPredicate.ne, found, arith.ConstantOp(i32, 0).result).result
 
 
 def assert_(condition: mlir.Value, message: int) -> None:
     """Fails the call with the source's message of that number unless the condition holds."""
     i32 = ir.IntegerType.get_signless(32)
-    _call("aot_rt_assert", condition, arith.ConstantOp(i32, message).result)
+    call("aot_rt_assert", condition, arith.ConstantOp(i32, message).result)
 
 
 def readable(element: ir.Type) -> bool:
@@ -165,7 +174,8 @@ def enclosing_module(block: ir.Block) -> mlir.Operation:
     return op
 
 
-def _call(name: str, *operands: mlir.Value) -> mlir.Value:
+def call(name: str, *operands: mlir.Value) -> mlir.Value:
+    """A call of the runtime function; its result, if it has one."""
     declare(enclosing_module(ir.InsertionPoint.current.block), name)
     outputs = [ir.Type.parse(t) for t in PROTOTYPES[name].outputs]
     call = func.CallOp(outputs, ir.FlatSymbolRefAttr.get(name), operands)
@@ -248,7 +258,7 @@ def _read(address: mlir.Value, element: ir.Type) -> mlir.Value:
         imaginary = arith.AddIOp(address, index(storage_bytes(part))).result
         return complex_dialect.CreateOp(element, _read(address, part), _read(imaginary, part)).result
     bits = 8 * storage_bytes(element)
-    word = _call(f"aot_rt_load_i{bits}", address)
+    word = call(f"aot_rt_load_i{bits}", address)
     if isinstance(element, ir.IndexType):
         return arith.IndexCastOp(element, word).result
     width = _bits(element)

@@ -180,6 +180,13 @@ int32_t aot_rt_load_i32(int64_t address);
 int64_t aot_rt_load_i64(int64_t address);
 /* Bytes of shared memory that a block may have on the call's device: host code chooses schedules by it. */
 int64_t aot_rt_shared_limit(void);
+/* Multiprocessors of the call's device. */
+int64_t aot_rt_multiprocessors(void);
+/* A TMA descriptor (CUtensorMap) for a kernel that takes it by value: its axes from the innermost on (extent, stride in bytes, box),
+ * then the array's address, CUtensorMapDataType and CUtensorMapSwizzle. Elements outside are zeros. Valid for this thread's next launch,
+ * which may take eight of them. Host code asks only where address and strides are multiples of 16 and no extent is 0. */
+void aot_rt_tensor_axis(int64_t extent, int64_t stride, int64_t box);
+void *aot_rt_tensor_map(int64_t address, int32_t type, int32_t swizzle);
 /* 1 if the image that the driver took holds the source's kernels with this aot_kernel.needs, else 0: host code launches others then. */
 int32_t aot_rt_serves(int32_t needs);
 /* cf.assert in host code; `message` indexes source->messages. The source is that of the frame's function. */

@@ -1,9 +1,16 @@
-/* TMA descriptors: nvgpu.tma.create.descriptor calls mgpuTensorMapEncodeTiledMemref, which returns the device address of a
- * CUtensorMap. It belongs to the call and is freed in stream order at its end (upstream leaks it). */
+/* TMA descriptors, in two ways.
+ *
+ * nvgpu.tma.create.descriptor calls mgpuTensorMapEncodeTiledMemref, which returns the device address of a CUtensorMap. It belongs
+ * to the call and is freed in stream order at its end (upstream leaks it).
+ *
+ * Our own kernels take descriptors by value: aot_rt_tensor_axis for each axis, then aot_rt_tensor_map, whose result stays valid for
+ * the next launch of this thread. The last ones are kept for all threads, since most calls come with arrays seen before. */
 #include "rt.h"
+#include <pthread.h>
 #include <string.h>
 
-enum { MAX_RANK = 5, MAX_BOX = 256, NTYPES = 13 };
+enum { MAX_RANK = 5, MAX_BOX = 256, NTYPES = 13, L2_PROMOTION_128B = 2, ZEROS_OUTSIDE = 0 };
+enum { KEPT = 64, A_LAUNCH = 8 };                              /* descriptors kept in all; those that one launch may take */
 static const char *const axis_order = "counted from the innermost";
 
 /* By CUtensorMapDataType: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 f32-ftz tf32 tf32-ftz. */
@@ -107,4 +114,68 @@ void *mgpuTensorMapEncodeTiledMemref(int64_t rank, void *descriptor, int type, i
   must(frame, send(frame, address, &map));
   must(frame, aot_chains_after_caller(frame));
   return (void *)(uintptr_t)address;
+}
+
+/* ------------------------------------------------------------------ by value */
+
+typedef struct { tile tile; uint64_t context_id; CUtensorMap map; } kept_map;
+static kept_map kept[KEPT];                                    /* by hash; all zero where nothing is kept */
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local tile described;                           /* by aot_rt_tensor_axis, so far */
+static _Thread_local CUtensorMap given[A_LAUNCH];
+static _Thread_local unsigned turn;
+
+static kept_map *place(const tile *t, uint64_t context_id) {
+  const unsigned char *bytes = (const unsigned char *)t;
+  uint64_t hash = context_id, word;
+  for (size_t i = 0; i + sizeof word <= sizeof *t; i += sizeof word) {
+    memcpy(&word, bytes + i, sizeof word);
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  return &kept[hash % KEPT];
+}
+
+static int encoded(aot_frame *frame, const tile *t, CUtensorMap *map) {
+  kept_map *mine = place(t, frame->context_id);
+  pthread_mutex_lock(&keeping);
+  int known = mine->context_id == frame->context_id && !memcmp(&mine->tile, t, sizeof *t);
+  if (known) *map = mine->map;
+  pthread_mutex_unlock(&keeping);
+  if (known) return 0;
+  int code = check(frame, t);
+  if (!code) code = encode(frame, t, L2_PROMOTION_128B, ZEROS_OUTSIDE, map);
+  if (code) return code;
+  pthread_mutex_lock(&keeping);
+  mine->tile = *t;
+  mine->context_id = frame->context_id;
+  mine->map = *map;
+  pthread_mutex_unlock(&keeping);
+  return 0;
+}
+
+void aot_rt_tensor_axis(int64_t extent, int64_t stride, int64_t box) {
+  tile *t = &described;
+  if (t->rank == MAX_RANK) {
+    t->rank = 0;
+    aot_fail(AOT_E_INTERNAL, "TMA descriptor: more than %d axes", MAX_RANK);
+  }
+  t->extents[t->rank] = (uint64_t)extent;
+  t->box[t->rank] = (uint32_t)box;
+  t->element_strides[t->rank] = 1;
+  if (t->rank) t->strides[t->rank - 1] = (uint64_t)stride;
+  t->rank++;
+}
+
+void *aot_rt_tensor_map(int64_t address, int32_t type, int32_t swizzle) {
+  aot_frame *frame = aot_frame_here("aot_rt_tensor_map");
+  tile t;
+  memcpy(&t, &described, sizeof t);                            /* padding, too: it is part of what is compared */
+  memset(&described, 0, sizeof described);
+  t.address = (char *)(intptr_t)address;
+  t.type = type;
+  t.swizzle = swizzle;
+  CUtensorMap *map = &given[turn++ % A_LAUNCH];
+  must(frame, encoded(frame, &t, map));
+  return map;
 }

@@ -196,13 +196,15 @@ int16_t aot_rt_load_i16(int64_t address) { int16_t value; read_device(&value, ad
 int32_t aot_rt_load_i32(int64_t address) { int32_t value; read_device(&value, address, sizeof value); return value; }
 int64_t aot_rt_load_i64(int64_t address) { int64_t value; read_device(&value, address, sizeof value); return value; }
 
-int64_t aot_rt_shared_limit(void) {
-  aot_frame *frame = aot_frame_here("aot_rt_shared_limit");
-  int bytes = 0;
-  must(frame, aot_record_driver(frame, aot_cu.cuDeviceGetAttribute(&bytes, CU_DEVICE_SHARED_PER_BLOCK_OPTIN, frame->device),
-                                "cuDeviceGetAttribute"));
-  return bytes;
+static int64_t device_attribute(int attribute, const char *caller) {
+  aot_frame *frame = aot_frame_here(caller);
+  int value = 0;
+  must(frame, aot_record_driver(frame, aot_cu.cuDeviceGetAttribute(&value, attribute, frame->device), "cuDeviceGetAttribute"));
+  return value;
 }
+
+int64_t aot_rt_shared_limit(void) { return device_attribute(CU_DEVICE_SHARED_PER_BLOCK_OPTIN, "aot_rt_shared_limit"); }
+int64_t aot_rt_multiprocessors(void) { return device_attribute(CU_DEVICE_MULTIPROCESSORS, "aot_rt_multiprocessors"); }
 
 void aot_rt_assert(_Bool ok, int32_t message) {
   if (AOT_LIKELY(ok)) return;

@@ -73,6 +73,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     case CU_DEVICE_CAPABILITY_MAJOR: *value = (int)fake.capability / 10; return 0;
     case CU_DEVICE_CAPABILITY_MINOR: *value = (int)fake.capability % 10; return 0;
     case CU_DEVICE_REGISTERED_HOST_POINTERS: *value = (int)fake.registered_host; return 0;
+    case CU_DEVICE_MULTIPROCESSORS: *value = 132; return 0;
     case CU_DEVICE_SHARED_PER_BLOCK_OPTIN: *value = (int)fake.optin_shared; return 0;
     case CU_DEVICE_MEMORY_POOLS: *value = (int)fake.pools; return 0;
     default: return CUDA_ERROR_INVALID_VALUE;
