@@ -40,6 +40,7 @@ from aot.lower import (
     tiling,
     vectors,
 )
+from aot.lower.contract import dispatch as contractions
 from aot.lower.fast import dispatch
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
@@ -83,6 +84,10 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("buffers", module)
     module, note = _settle_memory(module, functions)
     dump("memory", module)
+    if options.fast:
+        dispatch.generalize(module)
+        contractions.emit(module, functions)
+        dump("contractions", module)
     fast = dispatch.emit(module, functions) if options.fast else dispatch.Report(0, ())
     dump("regions", module)
     launches.emit(module, functions)

@@ -53,7 +53,7 @@ class Report:
 
 def emit(module: ir.Module, functions: Sequence[Function]) -> Report:
     """Emit kernels for all regions that a class covers."""
-    _generalize(module)
+    generalize(module)
     by_name = {function.name: function for function in functions}
     refused: list[str] = []
     fast = 0
@@ -99,7 +99,7 @@ def _named(op: ir.Operation) -> str:
     return f"{op.name} (line {line})" if line else str(op.name)
 
 
-def _generalize(module: ir.Module) -> None:
+def generalize(module: ir.Module) -> None:
     names = sorted(mlir.op_names(module) & {f"linalg.{each}" for each in _NAMED})
     if names:
         text = ", ".join(f'"{name}"' for name in names)

@@ -245,7 +245,7 @@ class _Growing:
     def _outputs(self, region: Region, current: dict[ir.Value, Product]) -> None:
         ops = {member.operation.op for member in region.members}
         for memory, product in current.items():
-            dead = list(_only_used_by(memory, ops | set(self.freed)))
+            dead = list(only_used_by(memory, ops | set(self.freed)))
             if dead:
                 region.dead += dead
                 continue
@@ -262,7 +262,7 @@ def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, ran
     return Member(operation, kind, nodes, reducer, depth)
 
 
-def _only_used_by(memory: ir.Value, ops: set[ir.Operation]) -> Iterator[ir.Operation]:
+def only_used_by(memory: ir.Value, ops: set[ir.Operation]) -> Iterator[ir.Operation]:
     """The allocation and all that hangs on it, if nothing else uses it; else nothing."""
     made_by = mlir.owner(memory)
     if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":

@@ -1,0 +1,142 @@
+"""Which linalg operations are products of matrices: loops by their part in the product, factors by their conversions.
+
+In: a linalg operation on buffers. Out: a Contraction, or why it is none.
+
+``linalg.matmul``, ``batch_matmul``, ``vecmat`` and every generic form are alike here: only maps and the body count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import linalg
+
+from aot import mlir
+from aot.lower.fast.extents import Extents, Key
+
+_PRODUCTS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
+"""Sum -> product of the same kind."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A memref and the loop of each of its indices."""
+
+    value: ir.Value
+    loops: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """``out[batch, m, n] += left[batch, m, k] * right[batch, k, n]`` with any number of loops of each kind."""
+
+    op: ir.Operation
+    left: Operand
+    right: Operand
+    out: Operand
+    conversions: tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]]
+    """From the elements of left and right to the factors."""
+    extents: tuple[Key, ...]
+    """Of each loop."""
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    """Loops in the order of the result's indices."""
+    k: tuple[int, ...]
+
+    def turned(self) -> Contraction:
+        """The same product as the transpose of another one."""
+        return Contraction(
+            *(self.op, self.right, self.left, self.out, self.conversions[::-1], self.extents),
+            *(self.batch, self.n, self.m, self.k),
+        )
+
+
+def read(op: ir.Operation, known: Extents) -> Contraction | str:
+    """The contraction that an operation is."""
+    if not op.name.startswith("linalg.") or len(op.operands) != 3 or len(op.results) or not len(op.regions):
+        return "it is no product of two operands"
+    maps = linalg.get_indexing_maps(op)
+    if maps is None or len(maps) != 3 or not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
+        return "it is no product of two operands"
+    factors = _factors(op.regions[0].blocks[0])
+    if factors is None:
+        return "it is no sum of products"
+    loops = [_loops(ir.AffineMapAttr(each).value) for each in maps]
+    operands = [Operand(value, each) for value, each in zip(op.operands, loops, strict=True) if each is not None]
+    if len(operands) != 3:
+        return "an operand is indexed by sums of loops"
+    extents = _extents(operands, maps[0].value.n_dims, known)
+    return _sorted(op, operands, factors, extents)
+
+
+def _loops(each: ir.AffineMap) -> tuple[int, ...] | None:
+    if not all(isinstance(result, ir.AffineDimExpr) for result in each.results):
+        return None
+    found = tuple(result.position for result in each.results)
+    return found if len(set(found)) == len(found) else None
+
+
+def _extents(operands: Sequence[Operand], rank: int, known: Extents) -> tuple[Key, ...]:
+    found: dict[int, Key] = {}
+    for operand in operands:
+        for axis, loop in enumerate(operand.loops):
+            key = known.key(operand.value, axis)
+            if loop in found:
+                known.equal(found[loop], key)
+            found[loop] = known.find(key)
+    return tuple(known.find(found[loop]) for loop in range(rank)) if len(found) == rank else ()
+
+
+def _sorted(
+    op: ir.Operation,
+    operands: Sequence[Operand],
+    factors: tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]],
+    extents: tuple[Key, ...],
+) -> Contraction | str:
+    """Loops by the operands that they index; ``n`` holds the result's innermost one."""
+    left, right, out = operands
+    one, two, three = (set(each.loops) for each in operands)
+    batch = tuple(loop for loop in out.loops if loop in one & two)
+    m = tuple(loop for loop in out.loops if loop in one - two)
+    n = tuple(loop for loop in out.loops if loop in two - one)
+    k = tuple(loop for loop in left.loops if loop in (one & two) - three)
+    if not extents or len(batch) + len(m) + len(n) + len(k) != len(extents) or not three <= one | two:
+        return "a loop has no part in the product"
+    if not k:
+        return "it sums nothing up"
+    if not m and not n:
+        return "its results are not a matrix"
+    found = Contraction(op, left, right, out, factors, extents, batch, m, n, k)
+    return found.turned() if not n or (m and out.loops[-1] in m) else found
+
+
+def _factors(body: ir.Block) -> tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]] | None:
+    """Conversions of both factors, when the body is ``out + left * right``."""
+    left, right, out = body.arguments
+    total = mlir.owner(list(body.operations)[-1].operation.operands[0])
+    if isinstance(total, ir.Block) or total.name not in _PRODUCTS or total.block != body:
+        return None
+    terms = [value for value in total.operands if value != out]
+    if len(terms) != 1:
+        return None
+    product = mlir.owner(terms[0])
+    if isinstance(product, ir.Block) or product.name != _PRODUCTS[total.name] or product.block != body:
+        return None
+    ways = [_conversions(value, (left, right)) for value in product.operands]
+    found = dict(way for way in ways if way is not None)
+    return (found[left], found[right]) if left in found and right in found else None
+
+
+def _conversions(value: ir.Value, ends: Sequence[ir.Value]) -> tuple[ir.Value, tuple[ir.Operation, ...]] | None:
+    """The element that a factor comes from, through operations of one operand."""
+    path: list[ir.Operation] = []
+    while value not in ends:
+        op = mlir.owner(value)
+        if isinstance(op, ir.Block) or len(op.operands) != 1 or len(op.regions) or not op.name.startswith("arith."):
+            return None
+        path.insert(0, op)
+        value = op.operands[0]
+    return value, tuple(path)

@@ -1,0 +1,62 @@
+"""Contractions on buffers become kernels.
+
+In: functions after buffers are settled. Out: the same with ``gpu.launch`` in place of contractions and of the
+elementwise operations around them; what is no problem for a kernel stays, for the schedules after this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from aot import mlir
+from aot.lower.contract import choice, contraction, forming, matching
+from aot.lower.fast.extents import Extents
+from aot.lower.signature import public_functions
+from aot.model import ArrayType, Function
+
+_PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
+
+
+def emit(module: ir.Module, functions: Sequence[Function]) -> int:
+    """Emit kernels for all contractions that are covered; their number."""
+    by_name = {function.name: function for function in functions}
+    done = 0
+    for function in public_functions(module):
+        tensors = _tensors(function, by_name[mlir.symbol_name(function)])
+        read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
+        for found, known in read:
+            if not isinstance(found, str):
+                done += _emit(matching.match(found, known, tensors))
+    return done
+
+
+def _is_candidate(op: ir.Operation) -> bool:
+    if not op.name.startswith("linalg.") or len(op.operands) != 3 or mlir.inside_kernel(op):
+        return False
+    return not any(each.name in _PARALLEL or each.name.startswith("linalg.") for each in mlir.parents(op))
+
+
+def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
+    arguments = function.regions[0].blocks[0].arguments
+    return [
+        value
+        for value, argument in zip(arguments, signature.args, strict=True)
+        if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
+    ]
+
+
+def _emit(match: matching.Match) -> bool:
+    groups = forming.groups(match)
+    if isinstance(groups, str) or not choice.covers(match.contraction):
+        return False
+    with ir.InsertionPoint(match.last), match.last.location:
+        choice.launch(forming.problem(match, groups))
+    for each in match.freed:
+        each.move_after(match.last)
+    for op in match.operations:
+        op.erase()
+    for op in match.dead:
+        op.erase()
+    return True

@@ -1,0 +1,125 @@
+"""The launch of a kernel whose blocks each compute one tile of the result, and what every such kernel does alike.
+
+In: a problem, the tile's extents, a block's threads and shared memory. Out: a ``gpu.launch``, and for its body the
+block's tile; a loop that gives sums from shared memory to the epilogue.
+
+Blocks are numbered so that those that run together share rows and columns of the factors: down eight tiles, then on
+to the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, gpu, scf
+
+from aot.lower import rtcalls, schedule
+from aot.lower.contract.epilogue import Place
+from aot.lower.contract.problem import Problem
+from aot.lower.contract.sharedarray import Shared
+from aot.lower.contract.words import Word, constant, narrow
+
+_GROUP = 8
+"""Tiles below each other before the next column of tiles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What a block's code knows; numbers are 32-bit words."""
+
+    problem: Problem
+    thread: Word
+    batch: tuple[ir.Value, ...]
+    """Index of each loop around the product."""
+    m0: Word
+    """First row of the tile."""
+    n0: Word
+    m: Word
+    """Extents of the whole product."""
+    n: Word
+    k: Word
+
+
+@contextmanager
+def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, name: str) -> Iterator[Block]:
+    """Emit a launch at the insertion point; the code that follows goes into its body."""
+    rows, columns, one = Word(problem.m.value).tiles(tile[0]), Word(problem.n.value).tiles(tile[1]), rtcalls.index(1)
+    m, n, k, down, across = (narrow(each) for each in (*_extents(problem), rows.value, columns.value))
+    sizes = [narrow(each.value) for each in problem.batch]
+    blocks = (rows * columns * Word(problem.batches())).value
+    memory = arith.ConstantOp(ir.IntegerType.get_signless(32), shared).result
+    op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(threads), one, one), dynamic_shared_memory_size=memory)
+    op.operation.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(name)
+    body = op.operation.regions[0].blocks[0]
+    with ir.InsertionPoint(body):
+        end = gpu.TerminatorOp()
+    with ir.InsertionPoint(end):
+        number = narrow(body.arguments[0])
+        batch, rest = _batch(number, down * across, sizes)
+        row, column = _tile(rest, down, across)
+        yield Block(problem, narrow(body.arguments[3]), batch, row * tile[0], column * tile[1], m, n, k)
+
+
+def _extents(problem: Problem) -> list[ir.Value]:
+    return [problem.m.value, problem.n.value, problem.k.value]
+
+
+def _batch(number: Word, tiles: Word, sizes: list[Word]) -> tuple[tuple[ir.Value, ...], Word]:
+    """Indices of the loops around the product, and the number of the tile in it."""
+    if not sizes:
+        return (), number
+    found: list[ir.Value] = []
+    outer, rest = number // tiles, number % tiles
+    for size in reversed(sizes[1:]):
+        found.insert(0, (outer % size).index())
+        outer = outer // size
+    return (outer.index(), *found), rest
+
+
+def _tile(number: Word, down: Word, across: Word) -> tuple[Word, Word]:
+    """Row and column of a tile."""
+    group = across * _GROUP
+    first = number // group * _GROUP
+    rest = number % group
+    height = (down - first).least(_GROUP)
+    return first + rest % height, rest // height
+
+
+def give(block: Block, slab: Shared, corner: tuple[Word, Word], extents: tuple[int, int], worker: Worker) -> None:
+    """Sums of a part of the tile, which lie in shared memory row by row, go through the epilogue to their places."""
+    rows, columns = extents
+    width = worker.width
+    across = columns // width
+    turns = -(-rows * across // worker.count)
+    loop = scf.ForOp(rtcalls.index(0), rtcalls.index(turns), rtcalls.index(1))
+    with ir.InsertionPoint(loop.body):
+        number = narrow(loop.induction_variable) * worker.count + worker.number
+        row, column = number // across, number % across * width
+        at = Place(block.batch, (corner[0] + row).index(), (corner[1] + column).index(), width)
+        inside = arith.AndIOp((corner[0] + row).below(block.m), (corner[1] + column).below(block.n)).result
+        if rows * across % worker.count:
+            inside = arith.AndIOp(inside, number.below(rows * across)).result
+        branch = scf.IfOp(inside)
+        with ir.InsertionPoint(branch.then_block):
+            epilogue = block.problem.epilogue
+            epilogue.store(epilogue.values(slab.load([row], column, width), at), at)
+            scf.YieldOp([])
+        scf.YieldOp([])
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """A thread among those that share some work."""
+
+    number: Word
+    count: int
+    width: int
+    """Neighbouring elements that it takes at a time."""
+
+
+def zero() -> Word:
+    """The 32-bit zero."""
+    return constant(0)

@@ -1,0 +1,119 @@
+"""Values of contractions at awkward sizes, on the CPU: threads that wait for each other are fibers there.
+
+What is computed with them (biases, residuals, casts), how operands lie (transposed, batched, shared by a batch), and
+sizes that are no multiple of anything. Both orders of threads are run: a result that depends on the order is a race.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from cpurun import Program, build
+
+SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
+
+LAYER = """
+func.func @layer(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %bias: tensor<?xf32>, %r: tensor<?x?xf16>,
+                 %c: tensor<?x?xf16>) -> tensor<?x?xf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %m = tensor.dim %a, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %b, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %p = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>) outs(%f : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %o = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p, %bias, %r : tensor<?x?xf32>, tensor<?xf32>, tensor<?x?xf16>) outs(%c : tensor<?x?xf16>) {
+  ^bb0(%x: f32, %y: f32, %s: f16, %old: f16):
+    %t = arith.addf %x, %y : f32
+    %u = arith.maximumf %t, %z : f32
+    %v = arith.truncf %u : f32 to f16
+    %w = arith.addf %v, %s : f16
+    linalg.yield %w : f16
+  } -> tensor<?x?xf16>
+  return %o : tensor<?x?xf16>
+}"""
+
+
+@functools.cache
+def program(source: str, *, backwards: bool = False) -> Program:
+    return build(source, backwards=backwards)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_layer(backwards: bool) -> None:
+    random = np.random.default_rng(1)
+    for m, n, k in SIZES:
+        a, b = random.standard_normal((m, k)).astype("f4"), random.standard_normal((k, n)).astype("f4")
+        bias, r = random.standard_normal(n).astype("f4"), random.standard_normal((m, n)).astype("f2")
+        got = program(LAYER, backwards=backwards).call("layer", a, b, bias, r, np.full((m, n), np.nan, "f2"))
+        want = np.maximum(a.astype("f8") @ b + bias, 0) + r
+        np.testing.assert_allclose(got.results[0].astype("f8"), want, rtol=2e-3, atol=2e-3, err_msg=f"{m} {n} {k}")
+
+
+GENERIC = """
+func.func @f(%a: {a}, %b: {b}, %c: {c}) -> {c} {{
+  %r = linalg.generic {{indexing_maps = [affine_map<{maps[0]}>, affine_map<{maps[1]}>, affine_map<{maps[2]}>],
+      iterator_types = [{kinds}]}} ins(%a, %b : {a}, {b}) outs(%c : {c}) {{
+  ^bb0(%x: {left}, %y: {right}, %o: {sum}):
+    {body}
+    linalg.yield %t : {sum}
+  }} -> {c}
+  return %r : {c}
+}}"""
+BODIES = {
+    ("f32", "f32", "f32"): "%p = arith.mulf %x, %y : f32\n%t = arith.addf %o, %p : f32",
+    ("f64", "f64", "f64"): "%p = arith.mulf %x, %y : f64\n%t = arith.addf %p, %o : f64",
+    ("i8", "i32", "i32"): "%w = arith.extsi %x : i8 to i32\n%p = arith.muli %w, %y : i32\n%t = arith.addi %o, %p : i32",
+}
+LAYOUTS = {
+    "transposed": ("km,nk->mn", {"m": 24, "n": 40, "k": 36}),
+    "result_transposed": ("mk,kn->nm", {"m": 24, "n": 40, "k": 36}),
+    "heads": ("bqhd,bkhd->bhqk", {"b": 2, "q": 5, "h": 3, "d": 8, "k": 9}),
+    "shared_by_a_batch": ("bsk,kn->bsn", {"b": 3, "s": 7, "k": 12, "n": 20}),
+    "two_summed": ("mkl,kln->mn", {"m": 4, "k": 3, "l": 5, "n": 16}),
+    "two_summed_apart": ("mkl,lkn->mn", {"m": 4, "k": 3, "l": 5, "n": 16}),
+    "vector": ("mk,k->m", {"m": 11, "k": 33}),
+    "outer_batches": ("amk,abkn->abmn", {"a": 2, "b": 2, "m": 3, "k": 8, "n": 4}),
+}
+DTYPES = {"f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4"}
+
+
+def generic(einsum: str, extents: dict[str, int], types: tuple[str, str, str]) -> str:
+    inputs, output = einsum.split("->")
+    parts = [*inputs.split(","), output]
+    loops = list(dict.fromkeys("".join(parts)))
+    head = ", ".join(loops)
+    maps = [f"({head}) -> ({', '.join(part)})" for part in parts]
+    kinds = ", ".join('"parallel"' if loop in output else '"reduction"' for loop in loops)
+    a, b, c = (
+        f"tensor<{'x'.join(str(extents[loop]) for loop in part)}x{kind}>"
+        for part, kind in zip(parts, types, strict=True)
+    )
+    return GENERIC.format(
+        a=a, b=b, c=c, maps=maps, kinds=kinds, left=types[0], right=types[1], sum=types[2], body=BODIES[types]
+    )
+
+
+def numbers(shape: tuple[int, ...], kind: str) -> Any:
+    random = np.random.default_rng(len(shape) + sum(shape))
+    return random.integers(-9, 9, shape).astype(DTYPES[kind])
+
+
+LAID_OUT = [(layout, ("f32", "f32", "f32")) for layout in LAYOUTS]
+LAID_OUT += [("transposed", types) for types in BODIES if types[2] != "f32"]
+
+
+@pytest.mark.parametrize(("layout", "types"), LAID_OUT, ids=[f"{layout}-{types[0]}" for layout, types in LAID_OUT])
+def test_layouts(layout: str, types: tuple[str, str, str]) -> None:
+    einsum, extents = LAYOUTS[layout]
+    inputs, output = einsum.split("->")
+    shapes = [tuple(extents[loop] for loop in part) for part in (*inputs.split(","), output)]
+    a, b, c = (numbers(shape, kind) for shape, kind in zip(shapes, types, strict=True))
+    got = program(generic(einsum, extents, types)).call("f", a, b, c.copy()).results[0]
+    np.testing.assert_array_equal(got, c + np.einsum(einsum, a.astype(c.dtype), b.astype(c.dtype)))
