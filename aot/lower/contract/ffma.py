@@ -19,7 +19,7 @@ from aot.lower import rtcalls
 from aot.lower.contract import epilogue, tiles
 from aot.lower.contract.problem import Factor, Problem
 from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.tiles import Block, Worker
+from aot.lower.contract.tiles import Block, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
 from aot.lower.fast.chunks import load_vector
@@ -54,17 +54,17 @@ class Tile:
         """Rows and columns of a thread."""
         return self.side // _SIDE
 
-    def text(self) -> str:
+    def told(self) -> Told:
         """For reports."""
-        access = f"vectors of {_VECTOR} bytes" if self.wide else "single elements"
-        return f"ffma: {self.side} x {self.side} x {self.depth} by {self.threads} threads, {access}"
+        sizes = {"rows": self.side, "columns": self.side, "depth": self.depth, "threads": self.threads}
+        return Told("ffma", sizes, () if self.wide else ("single elements",))
 
 
 def launch(problem: Problem, tile: Tile) -> None:
     """Emit the kernel at the insertion point."""
     size = rtcalls.storage_bytes(problem.accumulator)
     shared = 4 * tile.depth * (tile.side + _PAD) * size
-    with tiles.launch(problem, (tile.side, tile.side), tile.threads, shared, tile.text()) as block:
+    with tiles.launch(problem, (tile.side, tile.side), tile.threads, shared, tile.told()) as block:
         _Code(problem, tile, block).emit()
 
 

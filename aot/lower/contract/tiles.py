@@ -9,14 +9,14 @@ to the right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import rtcalls, schedule
+from aot.lower import rtcalls, tiling
 from aot.lower.contract.epilogue import Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
@@ -24,6 +24,15 @@ from aot.lower.contract.words import Word, constant, narrow
 
 _GROUP = 8
 """Tiles below each other before the next column of tiles."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What reports say of a kernel."""
+
+    name: str
+    sizes: Mapping[str, int]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +53,7 @@ class Block:
 
 
 @contextmanager
-def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, name: str) -> Iterator[Block]:
+def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, told: Told) -> Iterator[Block]:
     """Emit a launch at the insertion point; the code that follows goes into its body."""
     rows, columns, one = Word(problem.m.value).tiles(tile[0]), Word(problem.n.value).tiles(tile[1]), rtcalls.index(1)
     m, n, k, down, across = (narrow(each) for each in (*_extents(problem), rows.value, columns.value))
@@ -52,7 +61,7 @@ def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, n
     blocks = (rows * columns * Word(problem.batches())).value
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), shared).result
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(threads), one, one), dynamic_shared_memory_size=memory)
-    op.operation.attributes[schedule.ATTRIBUTE] = ir.StringAttr.get(name)
+    tiling.mark(op.operation, "contractions", 0, told.name, told.sizes, told.remarks)
     body = op.operation.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
