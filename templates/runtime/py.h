@@ -2,6 +2,7 @@
  *
  *   py_module.c   import, namespaces, preload          py_array.c   what an object says about its memory
  *   py_arguments.c  all arguments of a call           py_check.c   ... against the signature; descriptors
+ *   py_plain.c    ... the common arrays, in one pass
  *   py_call.c     a host function's call          py_host.c    ... with arrays in host memory: CPU code
  *   py_place.c    on a GPU or in host memory      py_numpy.c   numpy's arrays
  *   py_kernel.c   a kernel's call                      py_number.c  Python numbers <-> scalars
@@ -41,6 +42,13 @@ PyObject *aot_imported(int name);                              /* borrowed: a mo
 
 /* ------------------------------------------------------------------ callables (py_module.c, py_bind.c) */
 
+typedef struct aot_plain {                                     /* an argument as one pass of checks wants it (py_plain.c) */
+  uint32_t words;                                              /* of workspace: its slot */
+  uint32_t dtype, other;                                       /* the bytes of the element types that fit */
+  uint8_t possible, rank, storage, misaligned;                 /* misaligned: bits that no address has */
+  const int64_t *shape;                                        /* NULL: every extent is dynamic */
+} aot_plain;
+
 typedef struct aot_callable {                                  /* `self` of a function or kernel: a Python object */
   PyObject_HEAD
   const aot_source *source;
@@ -51,7 +59,8 @@ typedef struct aot_callable {                                  /* `self` of a fu
   const aot_value *args;
   uint16_t nargs, noptions;
   PyObject **keywords;                                         /* interned: nargs names of arguments, then those of the options */
-  size_t argument_words, words;                                /* 8-byte words of workspace: of the arguments' slots, of the whole call */
+  aot_plain *plain;                                            /* one per argument */
+  size_t argument_words, result_words, words;                  /* 8-byte words of workspace: of the arguments' and results' slots, of the whole call */
   uint8_t writes_values;                                       /* has a destination and another array: they may overlap */
   uint64_t loaded_context;                                     /* context that is known to hold the source's module */
 } aot_callable;
@@ -73,6 +82,7 @@ typedef struct aot_kind {                                      /* what a type of
   uint8_t immutable;                                           /* may not be written, whatever the protocol says (JAX) */
   PyObject *is_neg, *is_conj;                                  /* strong; its methods, where views may be negated or conjugated only
                                                                   when read (torch); else NULL */
+  PyCFunction ask_neg;                                         /* is_neg's C function of no arguments; NULL: it has another form */
 } aot_kind;
 
 typedef struct aot_view {
@@ -92,8 +102,8 @@ int aot_array_setup(void);
 int aot_cuda_interface_read(PyObject *dict, aot_view *view);   /* py_cuda_interface.c: 1, or -1 */
 /* The quick protocols (exchange API, our own arrays): 1 read, 0 object needs aot_view_slow, -1 error. */
 int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view);
-/* 1: conjugated or negated only when read; 0: not; -1: error. */
-int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view);
+/* An array that the exchange API showed. 1: conjugated or negated only when read; 0: not; -1: error. */
+int aot_is_lazy(PyObject *object, const aot_kind *kind, dl_dtype dtype);
 
 /* ------------------------------------------------------------------ a call */
 
@@ -114,6 +124,7 @@ typedef struct aot_call {
   PyObject *const *args;                                       /* bound: callable->nargs of them */
   int64_t *words;                                              /* workspace: see aot_callable.words */
   void **slots;                                                /* nargs, then one per result */
+  uint64_t *spans;                                             /* of array arguments: [low, high) bytes each, as they were given */
   PyObject **holders; uint32_t nholders;
   uint32_t pending;                                            /* arrays that wait for the stream to be known */
   PyObject *first_object;                                      /* first array argument, else the first of out=; NULL: none */
@@ -145,6 +156,9 @@ int aot_place_without_arrays(aot_call *call);                  /* there is none 
 /* Reads and checks all arguments into descriptors and scalars, decides the stream (py_arguments.c). */
 int aot_read_arguments(aot_call *call);
 void aot_drop_holders(aot_call *call);
+/* py_plain.c: 1 taken, 0 the general way has to look, -1 error. */
+int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot);
+void aot_plain_setup(const aot_callable *callable, uint32_t index);
 /* Enters the device's context, loads the module, orders the streams, pushes the frame. aot_leave undoes it. */
 int aot_enter(aot_call *call, aot_frame *frame, void **restore);
 int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed);

@@ -3,8 +3,6 @@
  * Arrays whose __dlpack__ has to be called wait until the stream is known, since that is an argument of it. */
 #include "py.h"
 
-static size_t words_of(const aot_value *value) { return value->kind == AOT_ARRAY ? 3 + 2 * (size_t)value->rank : 2; }
-
 static int same_device(aot_call *call, uint32_t index, const aot_view *view) {
   if (view->device < 0 || view->device == call->device || call->place == AOT_PLACE_CPU)
     return 0;
@@ -37,12 +35,14 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
   if (is_pointer(value) ? take_pointer(call, index, view, slot)
                         : aot_place_take(call, index, view) || aot_check_array(call, index, view) || same_device(call, index, view))
     return -1;
-  int lazy = aot_view_lazy(call->args[index], kind, view);
+  int lazy = view->exchange ? aot_is_lazy(call->args[index], kind, view->dtype) : 0;
   if (lazy > 0)
     aot_wrong(call, index, PyExc_ValueError,
               ", got a tensor that is conjugated or negated only when read: pass x.resolve_conj().resolve_neg()");
-  if (!is_pointer(value))
+  if (!is_pointer(value)) {
     aot_fill_descriptor(value, view, slot);
+    aot_reach(value, slot, &call->spans[2 * index], &call->spans[2 * index + 1]);
+  }
   return lazy ? -1 : 0;
 }
 
@@ -188,7 +188,7 @@ static int read_pending(aot_call *call) {
       if (read_slow(call, i, word))
         return -1;
     }
-    word += words_of(&call->callable->args[i]);
+    word += call->callable->plain[i].words;
   }
   return 0;
 }
@@ -201,9 +201,10 @@ int aot_read_arguments(aot_call *call) {
   call->place = AOT_PLACE_UNKNOWN;
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     call->slots[i] = word;
-    if (read_quick(call, i, word))
+    int taken = call->callable->plain[i].possible ? aot_plain_take(call, i, word) : 0;
+    if (taken < 0 || (!taken && read_quick(call, i, word)))
       return -1;
-    word += words_of(&call->callable->args[i]);
+    word += call->callable->plain[i].words;
   }
   if (call->pending && (find_first(call) || find_place(call)))
     return -1;

@@ -50,20 +50,25 @@ static void forget(aot_kind *kind) {
   Py_XDECREF(kind->type);
 }
 
-static int find_lazy(aot_kind *kind) {
+static int find_lazy(aot_kind *kind, PyObject *object) {
   PyObject *type = (PyObject *)kind->type;
   if (!kind->exchange || !(kind->is_neg = aot_optional(type, AOT_NAME_IS_NEG)))
     return PyErr_Occurred() ? -1 : 0;
   kind->is_conj = aot_optional(type, AOT_NAME_IS_CONJ);
+  PyObject *bound = PyErr_Occurred() ? NULL : aot_optional(object, AOT_NAME_IS_NEG);
+  if (bound && PyCFunction_Check(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS && PyCFunction_GetSelf(bound) == object)
+    kind->ask_neg = PyCFunction_GetFunction(bound);
+  Py_XDECREF(bound);
   return PyErr_Occurred() ? -1 : 0;
 }
 
-static const aot_kind *learn(PyTypeObject *type) {
+static const aot_kind *learn(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
   aot_kind kind = {.type = type, .ours = type == aot_device_array_type || type == aot_host_array_type, .immutable = (uint8_t)is_immutable(type)};
   Py_INCREF(type);
   kind.numpy = (uint8_t)aot_is_numpy(type);
   kind.masked = kind.numpy && PyObject_HasAttr((PyObject *)type, aot_names[AOT_NAME_MASK]);
-  if (!kind.ours && !kind.numpy && (find_exchange(type, &kind.exchange) || find_lazy(&kind))) {
+  if (!kind.ours && !kind.numpy && (find_exchange(type, &kind.exchange) || find_lazy(&kind, object))) {
     forget(&kind);
     return NULL;
   }
@@ -78,7 +83,7 @@ const aot_kind *aot_kind_of(PyObject *object) {
   for (int i = 0; i < KINDS; i++)
     if (kinds[i].type == type)
       return &kinds[i];
-  return learn(type);
+  return learn(object);
 }
 
 /* ------------------------------------------------------------------ DLPack */
@@ -257,23 +262,28 @@ int aot_view_slow(PyObject *object, const aot_kind *kind, const aot_call *call, 
 
 /* ------------------------------------------------------------------ lazily conjugated and negated views */
 
-static int ask(PyObject *object, PyObject *method) {
-  Py_INCREF(method);                                           /* it is the cache's, and Python code is about to run */
-  PyObject *answer = PyObject_CallFunctionObjArgs(method, object, NULL);
-  Py_DECREF(method);
-  int truth = answer ? PyObject_IsTrue(answer) : -1;
+static int ask(PyObject *object, PyObject *method, PyCFunction quick) {
+  PyObject *answer;
+  if (quick)
+    answer = quick(object, NULL);
+  else {
+    Py_INCREF(method);                                         /* it is the cache's, and Python code is about to run */
+    answer = PyObject_CallFunctionObjArgs(method, object, NULL);
+    Py_DECREF(method);
+  }
+  int truth = answer == Py_False ? 0 : answer ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   return truth;
 }
 
 /* torch hands such views out through the exchange API with the flag dropped: x.conj(), its .imag, torch._neg_view(x). Any array
  * may be negated (a contiguous one, too), so each is asked, by the type's own method that was looked up once. */
-int aot_view_lazy(PyObject *object, const aot_kind *kind, const aot_view *view) {
-  if (!kind->is_neg || !view->exchange)
+int aot_is_lazy(PyObject *object, const aot_kind *kind, dl_dtype dtype) {
+  if (!kind->is_neg)
     return 0;
-  PyObject *is_conj = view->dtype.code == AOT_DL_COMPLEX ? kind->is_conj : NULL;
-  int negated = ask(object, kind->is_neg);
-  return negated || !is_conj ? negated : ask(object, is_conj);
+  PyObject *is_conj = dtype.code == AOT_DL_COMPLEX ? kind->is_conj : NULL;
+  int negated = ask(object, kind->is_neg, kind->ask_neg);
+  return negated || !is_conj ? negated : ask(object, is_conj, NULL);
 }
 
 int aot_array_setup(void) {

@@ -83,30 +83,34 @@ static PyObject *call_bound(aot_call *call, PyObject *out) {
   return aot_leave(call, &frame, restore, code) ? NULL : aot_outputs_return(call);
 }
 
-static void lay_out_results(aot_call *call, int64_t *word, aot_output *outputs) {
+static void lay_out_results(aot_call *call, int64_t *word) {
   const aot_function *function = call->callable->function;
-  call->outputs = outputs;
   for (uint32_t k = 0; k < function->nresults; k++) {
     const aot_value *value = &function->results[k];
+    aot_output *output = &call->outputs[k];
     call->slots[function->nargs + k] = value->alias >= 0 ? NULL : word;
     word += value->kind == AOT_ARRAY ? 3 + 2 * (size_t)value->rank : 2;
-    outputs[k].object = outputs[k].given = NULL;
-    outputs[k].temporary = 0;
-    outputs[k].overlaps = outputs[k].ours = 0;
+    output->object = output->given = NULL;
+    output->temporary = 0;
+    output->overlaps = output->ours = 0;
   }
 }
 
 static PyObject *call_in(const aot_callable *callable, int64_t *words, PyObject *const *args, Py_ssize_t given, PyObject *names) {
-  const aot_function *function = callable->function;
-  size_t count = function->nargs, results = function->nresults;
-  int64_t *tail = words + callable->argument_words;
-  for (size_t k = 0; k < results; k++)
-    tail += function->results[k].kind == AOT_ARRAY ? 3 + 2 * (size_t)function->results[k].rank : 2;
-  PyObject **bound = (PyObject **)tail, *options[AOT_MAX_OPTIONS];
-  aot_call call = {.callable = callable, .args = bound, .words = words};
+  size_t count = callable->nargs, results = callable->function->nresults;
+  PyObject **bound = (PyObject **)(words + callable->argument_words + callable->result_words), *options[AOT_MAX_OPTIONS];
+  aot_call call;
+  call.callable = callable;
+  call.args = bound;
+  call.words = words;
   call.holders = bound + count;
   call.slots = (void **)(call.holders + count + results);
-  lay_out_results(&call, words + callable->argument_words, (aot_output *)(call.slots + count + results));
+  call.spans = (uint64_t *)(call.slots + count + results);
+  call.outputs = (aot_output *)(call.spans + 2 * count);
+  call.moved = NULL;
+  call.nmoved = 0;
+  call.released = NULL;
+  lay_out_results(&call, words + callable->argument_words);
   if (aot_bind(callable, args, given, names, bound, options))
     return NULL;
   call.stream_option = options[AOT_OPTION_STREAM] == Py_None ? NULL : options[AOT_OPTION_STREAM];

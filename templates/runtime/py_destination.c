@@ -10,11 +10,8 @@ typedef struct aot_moved { uint64_t original, temporary, bytes; } aot_moved;
 static int meets(const aot_call *call, uint32_t index, uint64_t low, uint64_t high) {
   const aot_value *args = call->callable->args;
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
-    uint64_t from, to;
-    if (i == index || args[i].kind != AOT_ARRAY)
-      continue;
-    aot_reach(&args[i], call->slots[i], &from, &to);
-    if (from < high && low < to)
+    const uint64_t *span = &call->spans[2 * i];
+    if (i != index && args[i].kind == AOT_ARRAY && span[0] < high && low < span[1])
       return args[i].role == AOT_DESTINATION ? -1 : args[i].role == AOT_IN;
   }
   return 0;
@@ -49,10 +46,9 @@ static int move(aot_call *call, const aot_frame *frame, uint32_t index, uint64_t
 int aot_destinations_separate(aot_call *call, const aot_frame *frame) {
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     const aot_value *value = &call->callable->args[i];
-    uint64_t low, high;
     if (value->kind != AOT_ARRAY || value->role != AOT_DESTINATION)
       continue;
-    aot_reach(value, call->slots[i], &low, &high);
+    uint64_t low = call->spans[2 * i], high = call->spans[2 * i + 1];
     int met = meets(call, i, low, high);
     if (met < 0)
       return refuse(call, i, "both are written");

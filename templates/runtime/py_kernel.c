@@ -194,8 +194,16 @@ PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t give
     return PyErr_NoMemory();
   size_t count = callable->nargs;
   PyObject **bound = (PyObject **)(words + callable->argument_words), *options[AOT_MAX_OPTIONS];
-  aot_call call = {.callable = callable, .args = bound, .words = words, .holders = bound + count, .slots = (void **)(bound + 2 * count)};
-  int64_t *symbols = (int64_t *)(call.slots + count), *dims = symbols + count;
+  aot_call call;
+  call.callable = callable;
+  call.args = bound;
+  call.words = words;
+  call.holders = bound + count;
+  call.slots = (void **)(call.holders + count);
+  call.spans = (uint64_t *)(call.slots + count);
+  call.outputs = NULL;
+  call.nmoved = 0;
+  int64_t *symbols = (int64_t *)(call.spans + 2 * count), *dims = symbols + count;
   int status = aot_bind(callable, args, given, names, bound, options);
   if (!status) {
     call.stream_option = options[AOT_KERNEL_STREAM] == Py_None ? NULL : options[AOT_KERNEL_STREAM];

@@ -22,6 +22,7 @@ static void callable_dealloc(PyObject *object) {
   for (int i = 0; self->keywords && i < self->nargs + self->noptions; i++)
     Py_XDECREF(self->keywords[i]);
   PyMem_Free(self->keywords);
+  PyMem_Free(self->plain);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -47,12 +48,13 @@ static size_t words_of(const aot_value *values, size_t count) {
 static void size_workspace(aot_callable *self) {
   size_t count = self->nargs, output = (sizeof(aot_output) + 7) / 8;
   self->argument_words = words_of(self->args, count);
-  if (self->kernel) {                                          /* bound, holders, slots, symbols; dims; parameters */
-    self->words = 3 * self->argument_words + 4 * count;
+  if (self->kernel) {                                          /* bound, holders, slots, spans, symbols; dims; parameters */
+    self->words = 3 * self->argument_words + 6 * count;
     return;
   }
   size_t results = self->function->nresults;
-  self->words = self->argument_words + words_of(self->function->results, results) + 3 * count + (2 + output) * results;
+  self->result_words = words_of(self->function->results, results);
+  self->words = self->argument_words + self->result_words + 5 * count + (2 + output) * results;
 }
 
 static int writes_values(const aot_callable *self) {
@@ -64,13 +66,16 @@ static int writes_values(const aot_callable *self) {
   return destinations && arrays > 1;
 }
 
-static int add_keywords(aot_callable *self, const char *const *options) {
+static int add_tables(aot_callable *self, const char *const *options) {
   int count = self->nargs + self->noptions;
   self->keywords = PyMem_Calloc((size_t)count, sizeof *self->keywords);
-  if (!self->keywords) {
+  self->plain = PyMem_Calloc(self->nargs, sizeof *self->plain);
+  if (!self->keywords || !self->plain) {
     PyErr_NoMemory();
     return -1;
   }
+  for (uint32_t i = 0; i < self->nargs; i++)
+    aot_plain_setup(self, i);
   for (int i = 0; i < count; i++) {
     self->keywords[i] = PyUnicode_InternFromString(i < self->nargs ? self->args[i].name : options[i - self->nargs]);
     if (!self->keywords[i])
@@ -99,7 +104,7 @@ static PyObject *function_new(const aot_source *source, const aot_function *func
   self->noptions = sizeof function_options / sizeof *function_options;
   self->writes_values = (uint8_t)writes_values(self);
   size_workspace(self);
-  if (add_keywords(self, function_options))
+  if (add_tables(self, function_options))
     Py_CLEAR(self);
   return (PyObject *)self;
 }
@@ -115,7 +120,7 @@ static PyObject *kernel_new(const aot_source *source, uint32_t index) {
   self->nargs = self->kernel->nparams;
   self->noptions = sizeof kernel_options / sizeof *kernel_options;
   size_workspace(self);
-  if (add_keywords(self, kernel_options))
+  if (add_tables(self, kernel_options))
     Py_CLEAR(self);
   return (PyObject *)self;
 }

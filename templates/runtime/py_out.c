@@ -51,12 +51,8 @@ static int overlaps_another(const aot_call *call, uint32_t k) {
 
 static int overlaps_argument(const aot_call *call, const aot_output *output) {
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
-    const aot_value *value = &call->callable->args[i];
-    uint64_t low, high;
-    if (value->kind != AOT_ARRAY)
-      continue;
-    aot_reach(value, call->slots[i], &low, &high);
-    if (low < output->high && output->address < high)
+    const uint64_t *span = &call->spans[2 * i];
+    if (call->callable->args[i].kind == AOT_ARRAY && span[0] < output->high && output->address < span[1])
       return 1;
   }
   return 0;
@@ -68,7 +64,7 @@ static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind
     call->holders[call->nholders++] = view->holder;
   if (check_out(call, k, view))
     return -1;
-  int lazy = aot_view_lazy(object, kind, view);
+  int lazy = view->exchange ? aot_is_lazy(object, kind, view->dtype) : 0;
   if (lazy)
     return lazy < 0 ? -1 : aot_wrong_out(call, k, PyExc_ValueError, "a tensor", "it is conjugated or negated only when read");
   if (call->device < 0 && call->place == AOT_PLACE_GPU)
