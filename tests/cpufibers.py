@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, func, memref
+from mlir.dialects import arith, func, llvm, memref
 
 from aot import mlir
 
@@ -135,6 +135,15 @@ def _replace(op: Any) -> None:
         elif op.name == "gpu.dynamic_shared_memory":
             plain = func.CallOp([_bytes()], "cpurun_shared", []).results[0]
             op.results[0].replace_all_uses_with(plain)
+            op.erase()
+        elif op.name == "llvm.inttoptr":
+            op.results[0].set_type(ir.Type.parse("!llvm.ptr"))
+        elif op.name == "nvvm.cp.async.shared.global":
+            size = ir.IntegerAttr(op.attributes["size"]).value
+            value = llvm.LoadOp(ir.IntegerType.get_signless(8 * size), op.operands[1], alignment=size).res
+            llvm.StoreOp(value, op.operands[0], alignment=size)
+            op.erase()
+        elif op.name in ("nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group"):
             op.erase()
 
 

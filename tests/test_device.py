@@ -243,6 +243,19 @@ def test_the_same_operation_may_fit_in_another_form() -> None:
         lowered(kernel("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}"), "sm_75")
 
 
+def test_copies_of_our_own_kernels_are_plain_ones_on_old_targets() -> None:
+    pointers = "%s: !llvm.ptr<3>, %g: !llvm.ptr<1>"
+    copy = "nvvm.cp.async.shared.global %s, %g, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>"
+    source = kernel(f"{copy}\nnvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0", pointers)
+    ours = source.replace(") kernel {", ') kernel attributes {aot.schedule = "row"} {')
+    assert "cp.async" in str(lowered(ours, "sm_80"))
+    old = str(lowered(ours, "sm_75"))
+    assert "cp.async" not in old
+    assert re.search(r"llvm.load .*alignment = 16.*vector<4xi32>", old)
+    with pytest.raises(ArchUnfit):
+        lowered(source, "sm_75")
+
+
 def test_one_message_shows_all_places_and_the_strongest_need() -> None:
     with pytest.raises(ArchUnfit) as caught:
         lowered(kernel("nvvm.cluster.arrive\nnvvm.wgmma.fence.aligned\nnvvm.wgmma.commit.group.sync.aligned"), "sm_80")

@@ -106,6 +106,20 @@ def test_values(kernel: Kernel, kind: str) -> None:
         )
 
 
+STATIC = (40, 520, 776, 1601, 2304, 11008)
+"""Columns that take blocks of one warp and of several, not all of them powers of two."""
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_rows_of_known_length(kind: str) -> None:
+    shapes = [sources.Shape(f"n{n}", 3, n) for n in STATIC]
+    built = build(sources._MAPS + "".join(sources.softmax(kind, shape) for shape in shapes))
+    for n in STATIC:
+        x = np.random.default_rng(n).standard_normal((3, n)).astype(DTYPES[kind])
+        got = built.call(f"softmax_n{n}", x, np.full_like(x, np.nan)).results[0]
+        np.testing.assert_allclose(got.astype("f8"), _softmax(x.astype("f8")), rtol=STEPS[kind], atol=1e-7)
+
+
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
 def test_the_first_of_equal_places_is_found(kind: str) -> None:
     text = sources._MAPS + sources.argmax(kind, sources.Shape("dyn")).replace("KIND", f"tensor<?x?x{kind}>")

@@ -17,7 +17,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import byvalue, devicemath, devicevectors, imageneeds, needs, sharedmemory
+from aot.lower import asynccopies, byvalue, devicemath, devicevectors, imageneeds, needs, sharedmemory
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -100,6 +100,7 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
     module = isolate(isolated)
     what = f"lowering to {job.target.name}"
     imageneeds.leave_out(module, job.target)
+    asynccopies.plain(module, job.target)
     needs.check(module, job.target)
     if _has_debug_info(module):
         # With debug information ptxas refuses to optimise; without any, the pass would still drop the

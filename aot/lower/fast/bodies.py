@@ -18,6 +18,8 @@ from aot.lower import rtcalls
 
 Index = Callable[[int], ir.Value]
 _IN_F32 = frozenset({"arith.divf", "math.exp"})
+_APPROXIMATED = frozenset({"arith.divf", "math.exp", "math.exp2"})
+"""Operations in f32 that the hardware has with an error of a few units in the last place."""
 _VECTOR_DIALECTS = frozenset({"arith", "math"})
 
 
@@ -41,11 +43,18 @@ def evaluate(
 
 
 def evaluate_vector(
-    body: ir.Block, arguments: Sequence[ir.Value | None], index: Index, wanted: Sequence[ir.Value], width: int
+    body: ir.Block,
+    arguments: Sequence[ir.Value | None],
+    index: Index,
+    wanted: Sequence[ir.Value],
+    width: int,
+    *,
+    approximate: bool = False,
 ) -> list[ir.Value]:
     """The same for ``width`` elements; results are vectors.
 
     What all elements share may be given as one scalar; what depends on such values only is computed once.
+    ``approximate``: nothing but narrow floats come out of it in the end.
     """
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
 
@@ -54,6 +63,9 @@ def evaluate_vector(
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
         operands = [values.get(value, value) for value in op.operands]
+        if approximate and op.name in _APPROXIMATED and isinstance(op.results[0].type, ir.F32Type):
+            values[op.results[0]] = _approximated(op, operands, width)
+            continue
         if any(isinstance(value.type, ir.VectorType) for value in operands):
             operands = [_spread(value, width) for value in operands]
         values.update(zip(op.results, like(op, operands), strict=True))
@@ -91,6 +103,19 @@ def like(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
         return [_in_f32(op, operands, attributes)]
     made = ir.Operation.create(op.name, results=results, operands=list(operands), attributes=attributes)
     return list(made.results)
+
+
+def _approximated(op: ir.Operation, operands: Sequence[ir.Value], width: int) -> ir.Value:
+    """The operation as the hardware does it; many divisions by one number become products with its inverse."""
+    is_vector = [isinstance(value.type, ir.VectorType) for value in operands]
+    if op.name == "arith.divf" and is_vector == [True, False]:
+        one = arith.ConstantOp(operands[1].type, 1.0).result
+        inverse = arith.DivFOp(one, operands[1]).result
+        return arith.MulFOp(operands[0], broadcast(inverse, width)).result
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<afn>")
+    given = [_spread(value, width) for value in operands] if any(is_vector) else list(operands)
+    return ir.Operation.create(op.name, results=[given[0].type], operands=given, attributes=attributes).results[0]
 
 
 def _in_f32(op: ir.Operation, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute]) -> ir.Value:

@@ -40,16 +40,6 @@ class Chunk:
     memo: dict[object, ir.Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Cache:
-    """A source kept in shared memory, by position."""
-
-    memory: ir.Value
-    """Of vectors."""
-    filling: bool
-    """Whether this is the first pass over the row."""
-
-
 @dataclass
 class Evaluator:
     """Evaluates nodes for one row."""
@@ -64,7 +54,8 @@ class Evaluator:
     """SHIFTED: columns by which the row's first chunk begins too early."""
     rows: dict[object, list[ir.Value]] = field(default_factory=dict)
     """Results of reductions, and other values that are one for each row."""
-    caches: dict[Source, Cache] = field(default_factory=dict)
+    caches: dict[Source, ir.Value] = field(default_factory=dict)
+    """Sources that have been copied to shared memory: vectors, by position."""
 
     def values(self, node: Node, chunk: Chunk) -> ir.Value:
         """A vector with an element for each column of the chunk; a scalar when that is one."""
@@ -114,7 +105,9 @@ class Evaluator:
         if self.width == 1:
             return bodies.evaluate(body, arguments, lambda loop: self.index(loop, chunk.column), wanted)
         if vectorial:
-            return bodies.evaluate_vector(body, arguments, lambda loop: self._lanes(loop, chunk), wanted, self.width)
+            lanes = partial(self._lanes, chunk=chunk)
+            narrow = self.region.narrow
+            return bodies.evaluate_vector(body, arguments, lanes, wanted, self.width, approximate=narrow)
         apart = [None if each is None else bodies.unpack(each) for each in arguments]
         columns = []
         for number in range(self.width):
@@ -171,29 +164,26 @@ class Evaluator:
         key = ("raw", node)
         if key not in chunk.memo:
             cache = self.caches.get(node)
-            if cache is not None and not cache.filling:
-                place = arith.DivUIOp(self._within(chunk), rtcalls.index(self.width)).result
-                chunk.memo[key] = memref.LoadOp(cache.memory, [place]).result
+            if cache is None:
+                chunk.memo[key] = self.from_memory(node, chunk)
             else:
-                chunk.memo[key] = self._from_memory(self.places[node], chunk)
-                if cache is not None:
-                    self._keep(cache.memory, chunk, chunk.memo[key])
+                number = arith.DivUIOp(self._within(chunk), rtcalls.index(self.width)).result
+                chunk.memo[key] = memref.LoadOp(cache, [number]).result
         return chunk.memo[key]
 
     def _within(self, chunk: Chunk) -> ir.Value:
         zero = rtcalls.index(0)
         return chunk.position if chunk.valid is None else arith.SelectOp(chunk.valid, chunk.position, zero).result
 
-    def _keep(self, memory: ir.Value, chunk: Chunk, raw: ir.Value) -> None:
-        with guard(chunk.valid):
-            place = arith.DivUIOp(chunk.position, rtcalls.index(self.width)).result
-            memref.StoreOp(raw, memory, [place])
+    def from_memory(self, node: Source, chunk: Chunk) -> ir.Value:
+        """A source's columns, read where they lie."""
+        return self._from_memory(self.places[node], chunk)
 
     def _from_memory(self, place: Place, chunk: Chunk) -> ir.Value:
         if self.mode == SHIFTED:
             if place.wide and place.kind == FULL:
                 return self._shifted(place, chunk)
-            return self._clamped(place, chunk)
+            return self.clamped(place, chunk)
         column = chunk.column
         if chunk.valid is not None:
             column = arith.SelectOp(chunk.valid, column, rtcalls.index(0)).result
@@ -232,10 +222,11 @@ class Evaluator:
         with ir.InsertionPoint(choice.then_block):
             scf.YieldOp([self._vector(place.memory, self.address(place, column))])
         with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp([self._clamped(place, chunk)])
+            scf.YieldOp([self.clamped(place, chunk)])
         return choice.results[0]
 
-    def _clamped(self, place: Place, chunk: Chunk) -> ir.Value:
+    def clamped(self, place: Place, chunk: Chunk) -> ir.Value:
+        """Element by element; columns outside the row read its first or last one."""
         zero = rtcalls.index(0)
         last = arith.SubIOp(self.space.columns.value, rtcalls.index(1)).result
         found = []

@@ -4,6 +4,7 @@ In: a reducer and each thread's partial results. Out: the combined ones, the sam
 in an order that does not depend on timing.
 
 Up to 32 threads exchange by shuffles; more threads leave one result per warp in shared memory, and read all of them.
+The number of warps is any: lanes that find none take neutral values.
 """
 
 from __future__ import annotations
@@ -28,20 +29,24 @@ class Exchange:
     """Exchanges of one kernel; each takes shared memory of its own, so that none waits for the one before."""
 
     threads: int
-    """Threads that work on a row: a power of two."""
+    """Threads that work on a row: a power of two, or whole warps."""
     thread: ir.Value
     """Number of the thread in its block."""
     shared: ir.Value | None
     """The block's shared memory, as bytes; None when no row needs it."""
+    count: ir.Value | None = None
+    """The threads that there are, at most ``threads``, where only the launch knows."""
     used: int = 0
     """Bytes of it that are taken."""
 
-    def all(self, reducer: Reducer, partial: Sequence[ir.Value]) -> list[ir.Value]:
+    def all(self, reducer: Reducer, partial: Sequence[ir.Value], neutral: Sequence[ir.Value]) -> list[ir.Value]:
         """Combine the partial results of all threads of a row."""
         done = _butterfly(reducer, partial, min(self.threads, WARP))
-        return done if self.threads <= WARP else self._across_warps(reducer, done)
+        return done if self.threads <= WARP else self._across_warps(reducer, done, neutral)
 
-    def _across_warps(self, reducer: Reducer, values: list[ir.Value]) -> list[ir.Value]:
+    def _across_warps(
+        self, reducer: Reducer, values: Sequence[ir.Value], neutral: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         warps = self.threads // WARP
         slots = [self._slot(value.type) for value in values]
         warp = arith.DivUIOp(self.thread, rtcalls.index(WARP)).result
@@ -53,8 +58,20 @@ class Exchange:
                 memref.StoreOp(value, slot, [warp])
             scf.YieldOp([])
         gpu.BarrierOp()
-        mine = arith.RemUIOp(lane, rtcalls.index(warps)).result
-        return _butterfly(reducer, [memref.LoadOp(slot, [mine]).result for slot in slots], warps)
+        lanes = 1 << (warps - 1).bit_length()
+        mine = arith.RemUIOp(lane, rtcalls.index(lanes)).result
+        if lanes == warps and self.count is None:
+            return _butterfly(reducer, [memref.LoadOp(slot, [mine]).result for slot in slots], lanes)
+        there = rtcalls.index(warps)
+        if self.count is not None:
+            there = arith.DivUIOp(self.count, rtcalls.index(WARP)).result
+        taken = arith.CmpIOp(arith.CmpIPredicate.ult, mine, there).result
+        place = arith.SelectOp(taken, mine, rtcalls.index(0)).result
+        found = [
+            arith.SelectOp(taken, memref.LoadOp(slot, [place]).result, other).result
+            for slot, other in zip(slots, neutral, strict=True)
+        ]
+        return _butterfly(reducer, found, lanes)
 
     def _slot(self, kind: ir.Type) -> ir.Value:
         assert self.shared is not None

@@ -98,6 +98,12 @@ class Region:
         return [member for member in self.members if member.reducer is not None]
 
     @property
+    def narrow(self) -> bool:
+        """Whether all that comes out of it are floats of fewer bits than f32, which hide small errors."""
+        kinds = [ir.MemRefType(store.memory.type).element_type for store in self.stores]
+        return all(isinstance(kind, ir.FloatType) and kind.width < 32 for kind in kinds)
+
+    @property
     def last(self) -> ir.Operation:
         """The operation at whose place the kernel is launched."""
         return self.members[-1].operation.op

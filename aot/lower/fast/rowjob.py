@@ -15,6 +15,7 @@ from mlir.dialects import arith
 
 from aot.lower import rtcalls, tiling
 from aot.lower.fast import exchange
+from aot.lower.fast.chunks import SHIFTED
 from aot.lower.fast.places import Place, Space
 from aot.lower.fast.region import FULL, Node, Region, Source, Store
 
@@ -34,6 +35,8 @@ class Tile:
     width: int
     mode: str
     keep: str = REGISTERS
+    flexible: bool = False
+    """The host launches as many threads as the row needs, whole warps of them, at most ``group``."""
 
     @property
     def threads(self) -> int:
@@ -47,7 +50,12 @@ class Tile:
     def mark(self, launch: ir.Operation, region: Region) -> None:
         """Say on a launch that it has this tile."""
         sizes = {"threads": self.group, "rows": self.rows, "vectors": self.vectors, "width": self.width}
-        tiling.mark(launch, region.kind, region.number, self.name, sizes, (self.mode, self.keep))
+        tiling.mark(launch, region.kind, region.number, self.name, sizes, self._remarks())
+        if self.flexible:
+            launch.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([self.group])
+
+    def _remarks(self) -> tuple[str, ...]:
+        return (self.mode, self.keep, *(["as many threads as needed"] if self.flexible else []))
 
 
 @dataclass(frozen=True)
@@ -60,16 +68,29 @@ class Job:
     stores: tuple[tuple[Store, Place], ...]
 
     def cached(self) -> list[Source]:
-        """Sources that more than one pass reads."""
+        """Sources that more than one pass reads, and that vectors can hold."""
         counts: dict[Source, int] = {}
         for nodes in passes(self.region):
             for source in needed(nodes):
                 counts[source] = counts.get(source, 0) + 1
-        return [source for source, count in counts.items() if count > 1 and source.kind == FULL]
+        return [
+            source for source, count in counts.items() if count > 1 and source.kind == FULL and self.places[source].wide
+        ]
 
     def scratch(self) -> int:
         """Bytes of shared memory for exchanges."""
         return sum(len(member.operation.outputs) for member in self.region.reductions) * exchange.SLOT_BYTES
+
+
+def threads(job: Job, tile: Tile) -> ir.Value:
+    """Threads of a block, on the host."""
+    if not tile.flexible:
+        return rtcalls.index(tile.threads)
+    extra = tile.width - 1 if tile.mode == SHIFTED else 0
+    warp = exchange.WARP * tile.vectors * tile.width
+    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(extra + warp - 1)).result
+    count = arith.MulIOp(arith.DivUIOp(columns, rtcalls.index(warp)).result, rtcalls.index(exchange.WARP)).result
+    return arith.MaxUIOp(count, rtcalls.index(exchange.WARP)).result
 
 
 def shared_bytes(job: Job, tile: Tile) -> ir.Value | None:

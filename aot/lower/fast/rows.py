@@ -3,9 +3,9 @@
 In: a region, its places, and a tile. Out: a ``gpu.launch``.
 
 ``group`` threads work on a row, ``rows`` rows in a block. A thread holds ``vectors`` chunks of ``width`` columns; with
-``keep`` = REGISTERS that is its part of the row, and the code is straight. With SHARED it loops, and keeps what later
-passes need in shared memory; with MEMORY it reads again. A pass ends with each level of reductions; results are stored
-in a last one.
+``keep`` = REGISTERS that is its part of the row, and the code is straight. With SHARED it loops over a copy of the row
+in shared memory; with MEMORY it reads again. A pass ends with each level of reductions; results are stored in a last
+one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls
-from aot.lower.fast import bodies, exchange, rowstores
-from aot.lower.fast.chunks import EXACT, SHIFTED, Cache, Chunk, Evaluator
+from aot.lower.fast import bodies, exchange, rowcopy, rowstores
+from aot.lower.fast.chunks import SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
 from aot.lower.fast.reducers import Reducer
 from aot.lower.fast.region import FULL, Member, Node, Product, Source
-from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, cache_bytes, needed, passes, shared_bytes
+from aot.lower.fast.rowchunks import Deal
+from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
+
+_BLOCK_SIZE = 9
+"""Of the arguments of a launch's body: threads along x."""
 
 
 def launch(job: Job, tile: Tile) -> ir.Operation:
@@ -32,7 +36,7 @@ def launch(job: Job, tile: Tile) -> ir.Operation:
     blocks = arith.DivUIOp(less, per_block).result
     one = rtcalls.index(1)
     op = gpu.LaunchOp(
-        (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared_bytes(job, tile)
+        (blocks, one, one), (threads(job, tile), one, one), dynamic_shared_memory_size=shared_bytes(job, tile)
     ).operation
     tile.mark(op, job.region)
     body = op.regions[0].blocks[0]
@@ -71,11 +75,14 @@ class RowKernel:
             row, self.here = self._row(thread)
         shift = self._shift(row)
         self.code = Evaluator(region, self.job.places, self.job.space, tile.width, tile.mode, row, shift)
+        threads = self.block.arguments[_BLOCK_SIZE] if tile.flexible else rtcalls.index(tile.group)
+        self.deal = Deal(tile, self.code, self.lane, threads)
         needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(region.reductions))
         shared = exchange.shared_memory() if needs_shared else None
-        self.exchange = Exchange(tile.group, thread, shared)
+        self.exchange = Exchange(tile.group, thread, shared, threads if tile.flexible else None)
         self.prepare(0)
-        self._make_caches(shared)
+        if tile.keep == SHARED and shared is not None:
+            rowcopy.fill(self.code, rowcopy.make(self.job, tile, shared), self._each_chunk)
 
     def emit(self) -> None:
         """All of the kernel."""
@@ -85,7 +92,6 @@ class RowKernel:
         for each in levels:
             self._reduce([member for member in region.reductions if member.level == each])
             self.prepare(each)
-            self._filled(each == levels[0])
         self.store_rows()
         full = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
         if full:
@@ -125,73 +131,38 @@ class RowKernel:
             if member.kind != FULL and member.reducer is None and member.level <= known:
                 code.row_value(Product(member, 0))
 
-    def _make_caches(self, shared: ir.Value | None) -> None:
-        if self.tile.keep != SHARED or shared is None:
-            return
-        offset = rtcalls.index(self.job.scratch() if self.tile.group > exchange.WARP else 0)
-        space = ir.Attribute.parse(exchange.SHARED)
-        for source in self.job.cached():
-            columns = arith.AddIOp(self.job.space.columns.value, rtcalls.index(2 * self.tile.width)).result
-            count = arith.DivUIOp(columns, rtcalls.index(self.tile.width)).result
-            vector = ir.VectorType.get([self.tile.width], self.job.places[source].element)
-            kind = ir.MemRefType.get([rtcalls.DYNAMIC], vector, memory_space=space)
-            view = memref.ViewOp(kind, shared, offset, [count]).result
-            self.code.caches[source] = Cache(view, filling=True)
-            offset = arith.AddIOp(offset, cache_bytes(self.job, source, self.tile)).result
-
-    def _filled(self, first: bool) -> None:
-        """What the first pass has read is in shared memory from now on."""
-        if not first:
-            return
-        read = needed(passes(self.job.region)[0])
-        for source, cache in self.code.caches.items():
-            self.code.caches[source] = Cache(cache.memory, filling=source not in read)
-
     def _columns_of(self, nodes: Sequence[Node]) -> list[Source]:
         return [source for source in needed(nodes) if self.code.varies(source)]
+
+    def _each_chunk(self, work: Callable[[Chunk], None]) -> None:
+        """Do something with each chunk of a row that one turn does not reach."""
+
+        def each(chunks: list[Chunk]) -> None:
+            for chunk in chunks:
+                work(chunk)
+
+        self._loop(each)
+
+    def _loop(self, work: Callable[[list[Chunk]], None]) -> None:
+        loop = scf.ForOp(rtcalls.index(0), self.deal.turns(), rtcalls.index(1))
+        with ir.InsertionPoint(loop.body):
+            end = scf.YieldOp([])
+        with ir.InsertionPoint(end):
+            work(self.deal.chunks(loop.induction_variable))
 
     def _pass(self, sources: Sequence[Source], work: Callable[[list[Chunk]], None]) -> None:
         """Do something with all chunks of the row."""
         if self.tile.keep == REGISTERS:
-            self.chunks = self.chunks or self._chunks(None)
+            self.chunks = self.chunks or self.deal.chunks(None)
             self.code.prefetch(sources, self.chunks)
             work(self.chunks)
             return
-        loop = scf.ForOp(rtcalls.index(0), self._trips(), rtcalls.index(1))
-        with ir.InsertionPoint(loop.body):
-            end = scf.YieldOp([])
-        with ir.InsertionPoint(end):
-            chunks = self._chunks(loop.induction_variable)
+
+        def prefetched(chunks: list[Chunk]) -> None:
             self.code.prefetch(sources, chunks)
             work(chunks)
 
-    def _trips(self) -> ir.Value:
-        """Iterations that reach the end of the longest row."""
-        extra = self.tile.reach - 1 + (self.tile.width - 1 if self.tile.mode == SHIFTED else 0)
-        total = arith.AddIOp(self.job.space.columns.value, rtcalls.index(extra)).result
-        return arith.DivUIOp(total, rtcalls.index(self.tile.reach)).result
-
-    def _chunks(self, turn: ir.Value | None) -> list[Chunk]:
-        tile = self.tile
-        first = arith.MulIOp(self.lane, rtcalls.index(tile.width)).result
-        if turn is not None:
-            first = arith.AddIOp(first, arith.MulIOp(turn, rtcalls.index(tile.reach)).result).result
-        stride = tile.group * tile.width
-        return [self._chunk(arith.AddIOp(first, rtcalls.index(k * stride)).result) for k in range(tile.vectors)]
-
-    def _chunk(self, position: ir.Value) -> Chunk:
-        columns = self.job.space.columns.value
-        if self.tile.mode == EXACT:
-            return Chunk(position, position)
-        if self.tile.mode != SHIFTED:
-            return Chunk(position, position, arith.CmpIOp(arith.CmpIPredicate.ult, position, columns).result)
-        assert self.code.shift is not None
-        column = arith.SubIOp(position, self.code.shift).result
-        valid = arith.CmpIOp(arith.CmpIPredicate.slt, column, columns).result
-        begins = arith.CmpIOp(arith.CmpIPredicate.sge, column, rtcalls.index(0)).result
-        end = arith.SubIOp(columns, rtcalls.index(self.tile.width)).result
-        ends = arith.CmpIOp(arith.CmpIPredicate.sle, column, end).result
-        return Chunk(column, position, valid, arith.AndIOp(begins, ends).result)
+        self._loop(prefetched)
 
     def _reduce(self, members: Sequence[Member]) -> None:
         """One pass for reductions of the same level."""
@@ -200,7 +171,7 @@ class RowKernel:
         for member in members:
             size = len(starts[member])
             mine, running = running[:size], running[size:]
-            done = self.exchange.all(reducer_of(member), mine)
+            done = self.exchange.all(reducer_of(member), mine, reducer_of(member).neutral(starts[member]))
             self.code.rows[member] = reducer_of(member).conclude(starts[member], done)
 
     def partial(self, members: Sequence[Member], starts: dict[Member, list[ir.Value]], turns: Turns) -> list[ir.Value]:
@@ -213,13 +184,13 @@ class RowKernel:
             neutral = reducer_of(member).neutral(starts[member])
             running += [bodies.broadcast(value, width) for value in neutral]
         if self.tile.keep == REGISTERS:
-            self.chunks = self.chunks or self._chunks(None)
+            self.chunks = self.chunks or self.deal.chunks(None)
             self.code.prefetch(sources, self.chunks)
             running = self._accumulate(members, spread, self.chunks, running)
         else:
-            loop = scf.ForOp(turns.first, self._trips(), turns.step, running)
+            loop = scf.ForOp(turns.first, self.deal.turns(), turns.step, running)
             with ir.InsertionPoint(loop.body):
-                chunks = self._chunks(loop.induction_variable)
+                chunks = self.deal.chunks(loop.induction_variable)
                 self.code.prefetch(sources, chunks)
                 scf.YieldOp(self._accumulate(members, spread, chunks, list(loop.inner_iter_args)))
             running = list(loop.results)
@@ -259,14 +230,9 @@ class RowKernel:
         with ir.InsertionPoint(choice.then_block):
             scf.YieldOp(reducer.combine(running, elements))
         with ir.InsertionPoint(choice.else_block):
-            mask = self._mask(chunk)
+            mask = self.deal.mask(chunk)
             scf.YieldOp(_chosen(mask, reducer.combine(running, elements), running))
         return list(choice.results)
-
-    def _mask(self, chunk: Chunk) -> ir.Value:
-        """Which columns of the chunk are in the row. As unsigned numbers, those before it are large."""
-        columns = bodies.broadcast(self.job.space.columns.value, self.tile.width)
-        return arith.CmpIOp(arith.CmpIPredicate.ult, bodies.steps(chunk.column, self.tile.width), columns).result
 
     def store_rows(self) -> None:
         """One thread of the row stores what is one for the row."""

@@ -76,7 +76,8 @@ def _first(job: Job, tile: Tile, memories: Sequence[ir.Value], slices: ir.Value)
         done: list[ir.Value] = []
         for member in members:
             size = len(starts[member])
-            done += kernel.exchange.all(reducer_of(member), running[:size])
+            neutral = reducer_of(member).neutral(starts[member])
+            done += kernel.exchange.all(reducer_of(member), running[:size], neutral)
             running = running[size:]
         first = arith.CmpIOp(arith.CmpIPredicate.eq, kernel.lane, rtcalls.index(0)).result
         with guard(first):
@@ -105,7 +106,8 @@ def _second(job: Job, memories: Sequence[ir.Value], slices: ir.Value) -> None:
         running = list(loop.results)
         for member in members:
             size = len(starts[member])
-            done = kernel.exchange.all(reducer_of(member), running[:size])
+            neutral = reducer_of(member).neutral(starts[member])
+            done = kernel.exchange.all(reducer_of(member), running[:size], neutral)
             running = running[size:]
             kernel.code.rows[member] = reducer_of(member).conclude(starts[member], done)
         kernel.prepare(1)

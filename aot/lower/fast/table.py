@@ -18,28 +18,17 @@ _MAX_WIDTH = 8
 _VECTOR_BYTES = 16
 
 
-@dataclass(frozen=True)
-class Class:
-    """Rows of up to ``units`` vectors."""
-
-    units: int
-    group: int
-    rows: int
-    elements: int = 32
-    """Most elements that a thread may hold: beyond, wide types would not fit its registers."""
-
-
-STATIC = (
-    Class(8, 8, 16),
-    Class(16, 16, 8),
-    Class(128, 32, 4),
-    Class(512, 128, 1),
-    Class(1024, 256, 1),
-    Class(2048, 512, 1),
-    Class(4096, 512, 1),
-)
-DYNAMIC = (Class(32, 32, 4), Class(128, 32, 4), Class(512, 128, 1), Class(2048, 512, 1))
-SHIFTED_DYNAMIC = (Class(512, 128, 1),)
+_WARP = 32
+_SHORT = ((8, 16), (16, 8), (32, 4))
+"""Threads for a row of as many vectors, and rows in a block."""
+_WARP_VECTORS = 4
+"""Vectors of a thread, at most, where a warp has a row of its own."""
+_ELEMENTS = (16, 32)
+"""Of a thread, where a block has a row: few, so that many threads load; more where the row needs them."""
+_MOST_VECTORS = (4, 8)
+"""And not more vectors than that: elements of 8 bytes would not fit the registers."""
+_BLOCK = 512
+"""Threads that share a row in registers, at most."""
 _LOOP_THREADS = 512
 _LOOP_ELEMENTS = 16
 """Of a thread and turn, in kernels that loop over a row."""
@@ -117,13 +106,32 @@ def _static(facts: Facts) -> list[Candidate]:
         return _narrow(columns)
     multiple = columns % wide == 0
     units = -(-columns // wide) + (0 if multiple else 1)
-    for each in STATIC:
-        vectors = -(-units // each.group)
-        if units <= each.units and vectors * wide <= each.elements:
-            exact = multiple and vectors * each.group * wide == columns
-            mode = EXACT if exact else MASKED if multiple else SHIFTED
-            return [Candidate(Tile("row", each.group, each.rows, vectors, wide, mode))]
-    return _loops(facts, wide, [MASKED if multiple else SHIFTED])
+    dealt = _dealt(units, wide)
+    if dealt is None:
+        return _loops(facts, wide, [MASKED if multiple else SHIFTED])
+    group, rows = dealt
+    vectors = -(-units // group)
+    exact = multiple and vectors * group * wide == columns
+    mode = EXACT if exact else MASKED if multiple else SHIFTED
+    return [Candidate(Tile("row", group, rows, vectors, wide, mode))]
+
+
+def _dealt(units: int, wide: int) -> tuple[int, int] | None:
+    """Threads for a row of so many vectors, and rows in a block; None when registers cannot hold it."""
+    for group, rows in _SHORT:
+        if units <= group:
+            return group, rows
+    if units <= _WARP * _WARP_VECTORS:
+        return _WARP, 4
+    for vectors in _block_vectors(wide):
+        group = _WARP * -(-units // (_WARP * vectors))
+        if group <= _BLOCK:
+            return group, 1
+    return None
+
+
+def _block_vectors(wide: int) -> list[int]:
+    return [min(most, elements // wide) for elements, most in zip(_ELEMENTS, _MOST_VECTORS, strict=True)]
 
 
 def _narrow(columns: int) -> list[Candidate]:
@@ -140,13 +148,14 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     wide = width(facts)
     if wide == 1:
         return []
+    few, many = _block_vectors(wide)
+    tiles = [Tile("row", _WARP, 4, vectors, wide, MASKED) for vectors in (1, _WARP_VECTORS)]
+    tiles += [Tile("row", _BLOCK, 1, vectors, wide, MASKED, flexible=True) for vectors in (few, many)]
+    tiles.append(Tile("row", _BLOCK, 1, few, wide, SHIFTED, flexible=True))
     found = []
-    for mode, classes in ((MASKED, DYNAMIC), (SHIFTED, SHIFTED_DYNAMIC)):
-        for each in classes:
-            vectors = each.units // each.group
-            tile = Tile("row", each.group, each.rows, vectors, wide, mode)
-            slack = wide if mode == SHIFTED else 0
-            found.append(Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=mode == MASKED))
+    for tile in tiles:
+        slack = wide if tile.mode == SHIFTED else 0
+        found.append(Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=tile.mode == MASKED))
     return found + _loops(facts, wide, [SHIFTED])
 
 
