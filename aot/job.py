@@ -94,8 +94,7 @@ def read_result(job: CompileJob) -> CompiledSource:
     if fatbin is not None:
         fatbin = dataclasses.replace(fatbin, data=fileset.read_file(folder / BLOB))
     host = tuple(
-        dataclasses.replace(each, assembly=fileset.read_file(folder / _host_name(each)))
-        for each in compiled.host
+        dataclasses.replace(each, assembly=fileset.read_file(folder / _host_name(each))) for each in compiled.host
     )
     return dataclasses.replace(compiled, fatbin=fatbin, host=host)
 

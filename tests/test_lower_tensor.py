@@ -397,10 +397,11 @@ def test_a_sum_over_rows_is_two_launches() -> None:
 def test_neighbouring_threads_write_neighbouring_elements() -> None:
     generic = (
         "linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>],"
-        ' iterator_types = ["parallel", "parallel"]} ins(%x : memref<?x?xf32>) outs(%o : memref<?x?xf32>)'
-        " {\n^bb0(%a: f32, %b: f32): linalg.yield %a : f32 }"
+        ' iterator_types = ["parallel", "parallel"]} ins(%x : TYPE) outs(%o : TYPE)'
+        " {\n^bb0(%a: complex<f32>, %b: complex<f32>): linalg.yield %a : complex<f32> }"
     )
-    text = lower(f"func.func @f(%x: memref<?x?xf32>, %o: memref<?x?xf32>) {{\n{generic}\nreturn\n}}").text
+    source = f"func.func @f(%x: TYPE, %o: TYPE) {{\n{generic}\nreturn\n}}"
+    text = lower(source.replace("TYPE", "memref<?x?xcomplex<f32>>")).text
     launch = text[text.index("gpu.launch") :]
     fast = re.search(r"memref\.store %\w+, %\w+\[%\w+, (%\w+)\]", launch)
     assert fast is not None

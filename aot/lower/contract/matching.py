@@ -16,7 +16,7 @@ from mlir import ir
 from aot import mlir
 from aot.lower import overlap, views
 from aot.lower.contract.contraction import Contraction
-from aot.lower.fast import forming, hazards, operations
+from aot.lower.fast import hazards, operations
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.operations import ZERO, Operation
 
@@ -177,7 +177,7 @@ def _complete(found: Match, ops: Sequence[ir.Operation]) -> Match:
             stores[hazards.whole(value)] = Store(value, tail.indices(output), tail, number)
     kept = []
     for memory, store in stores.items():
-        unseen = list(forming.only_used_by(memory, members | set(frees)))
+        unseen = list(hazards.only_used_by(memory, members | set(frees)))
         dead += unseen
         if not unseen:
             kept.append(store)

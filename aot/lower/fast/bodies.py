@@ -83,15 +83,22 @@ def is_vectorial(body: ir.Block, wanted: Sequence[ir.Value]) -> bool:
             continue
         if op.name.split(".")[0] not in _VECTOR_DIALECTS or len(op.regions):
             return False
-        if not all(_is_hardware(value.type) for value in [*op.operands, *op.results]):
+        if not all(is_hardware(value.type) for value in [*op.operands, *op.results]):
             return False
-    return all(_is_hardware(value.type) for value in wanted)
+    return all(is_hardware(value.type) for value in wanted)
 
 
-def _is_hardware(kind: ir.Type) -> bool:
+def is_hardware(kind: ir.Type) -> bool:
+    """Whether the hardware computes with the type; the others are codes in integers."""
     if isinstance(kind, ir.IntegerType):
         return kind.width in (1, 8, 16, 32, 64)
     return isinstance(kind, ir.IndexType) or (isinstance(kind, ir.FloatType) and kind.width >= 16)
+
+
+def asked(body: ir.Block) -> list[int]:
+    """Loops of which the body wants the index."""
+    ops = [op.operation for op in body.operations if op.operation.name == "linalg.index"]
+    return [ir.IntegerAttr(op.attributes["dim"]).value for op in ops]
 
 
 def like(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:

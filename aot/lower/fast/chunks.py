@@ -18,8 +18,8 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
 
 from aot.lower import rtcalls
-from aot.lower.fast import bodies
-from aot.lower.fast.places import VECTOR_BYTES, Extent, Place, Space
+from aot.lower.fast import bodies, places
+from aot.lower.fast.places import VECTOR_BYTES, Place, Space
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, Member, Node, Product, Region, Source
 
 EXACT, MASKED, SHIFTED = "exact", "masked", "shifted"
@@ -52,6 +52,8 @@ class Evaluator:
     row: ir.Value
     shift: ir.Value | None = None
     """SHIFTED: columns by which the row's first chunk begins too early."""
+    within: bool = False
+    """Whether the columns of a chunk differ in the innermost loop only."""
     rows: dict[object, list[ir.Value]] = field(default_factory=dict)
     """Results of reductions, and other values that are one for each row."""
     caches: dict[Source, ir.Value] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Evaluator:
         """Values of a member's body for the columns of the chunk."""
         body = member.operation.body
         inputs = [None if self._is_running(member, number) else node for number, node in enumerate(member.nodes)]
-        vectorial = bodies.is_vectorial(body, wanted) and len(self.space.column_loops) == 1
+        vectorial = bodies.is_vectorial(body, wanted) and self._has_lanes(body)
         arguments = [None if node is None else self._argument(node, chunk, vectorial) for node in inputs]
         if self.width == 1:
             return bodies.evaluate(body, arguments, lambda loop: self.index(loop, chunk.column), wanted)
@@ -115,6 +117,10 @@ class Evaluator:
             column = bodies.plus(chunk.column, number)
             columns.append(bodies.evaluate(body, mine, partial(self.index, column=column), wanted))
         return [bodies.pack([each[number] for each in columns]) for number in range(len(wanted))]
+
+    def _has_lanes(self, body: ir.Block) -> bool:
+        """Whether what the body asks of the columns' loops is a vector of neighbours, or nothing."""
+        return len(self.space.column_loops) == 1 or all(loop < len(self.region.rows) for loop in bodies.asked(body))
 
     def _argument(self, node: Node, chunk: Chunk, vectorial: bool) -> ir.Value:
         """A vector; or a scalar for all columns, where the body takes both."""
@@ -146,10 +152,10 @@ class Evaluator:
         if loop < rows:
             key = ("index", loop)
             if key not in self.rows:
-                self.rows[key] = [_digit(self.row, loop, self.space.row_loops)]
+                self.rows[key] = [places.digit(self.row, loop, self.space.row_loops)]
             return self.rows[key][0]
         assert column is not None
-        return _digit(column, loop - rows, self.space.column_loops)
+        return places.digit(column, loop - rows, self.space.column_loops)
 
     def indices(self, loops: Sequence[int], column: ir.Value | None) -> list[ir.Value]:
         return [rtcalls.index(0) if loop < 0 else self.index(loop, column) for loop in loops]
@@ -189,6 +195,8 @@ class Evaluator:
             column = arith.SelectOp(chunk.valid, column, rtcalls.index(0)).result
         if place.wide and self.width > 1:
             return self._vector(place.memory, self.address(place, column))
+        if self.within and not place.flat and len(self.region.rows) + len(self.region.columns) - 1 not in place.loops:
+            return bodies.broadcast(self._scalar(place, column), self.width)
         return bodies.pack([self._scalar(place, bodies.plus(column, number)) for number in range(self.width)])
 
     def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
@@ -234,13 +242,6 @@ class Evaluator:
             column = arith.MaxSIOp(bodies.plus(chunk.column, number), zero).result
             found.append(self._scalar(place, arith.MinSIOp(column, last).result))
         return bodies.pack(found)
-
-
-def _digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
-    """One index of several from their common number."""
-    for extent in extents[:number:-1]:
-        value = arith.DivUIOp(value, extent.value).result
-    return arith.RemUIOp(value, extents[number].value).result if number else value
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from mlir.dialects import arith
 
 from aot.lower import rtcalls
 from aot.lower.fast import places, slices
+from aot.lower.fast.chunks import SHIFTED
 from aot.lower.fast.rowjob import Job
 from aot.lower.fast.table import Candidate
 
@@ -27,8 +28,9 @@ class Conditions:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.columns = job.space.columns
-        wide = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.wide]
-        self.aligned: ir.Value | bool = places.aligned(wide) if wide else True
+        self.wide = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.wide]
+        self.aligned: ir.Value | bool = places.aligned(self.wide) if self.wide else True
+        self.strict = any(place.gaps or place.inner for place in self.wide)
         cached = sum(rtcalls.storage_bytes(job.places[source].element) for source in job.cached())
         self.row_bytes = cached
 
@@ -70,13 +72,13 @@ class Conditions:
         return self._compare(arith.CmpIPredicate.ule, self.columns.value, candidate.most)
 
     def _multiple(self, candidate: Candidate) -> ir.Value | bool:
-        if not candidate.multiple:
+        """Rows that follow each other without gaps need not be whole vectors."""
+        tile = candidate.tile
+        if self.strict and tile.mode == SHIFTED:
+            return False
+        if tile.width == 1 or not (candidate.multiple or self.strict):
             return True
-        wide = candidate.tile.width
-        if self.columns.static is not None:
-            return self.columns.static % wide == 0
-        rest = arith.RemUIOp(self.columns.value, rtcalls.index(wide)).result
-        return self._compare(arith.CmpIPredicate.eq, rest, 0)
+        return places.whole(self.wide, self.job.space, tile.width)
 
     def _fits(self, candidate: Candidate) -> ir.Value | bool:
         """Asks the device, unless every one has enough or none has."""

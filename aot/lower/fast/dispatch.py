@@ -17,12 +17,12 @@ from mlir.dialects import scf
 from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
 from aot.lower.fast import columns, forming, places, pointwise, rows, slices, table, transposes
-from aot.lower.fast.chunks import MASKED
 from aot.lower.fast.conditions import Conditions
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.forming import Formed
-from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region
-from aot.lower.fast.rowjob import Job, Tile
+from aot.lower.fast.operations import ZERO
+from aot.lower.fast.region import FULL, PART, Member, Region, Source
+from aot.lower.fast.rowjob import Job
 from aot.lower.fast.table import Candidate, Facts
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
@@ -183,7 +183,7 @@ def _emit_class(job: Job) -> str:
     if job.region.turned:
         reason = columns.misfit(job.region) or reason
     if not reason and job.region.turned:
-        _choose_columns(job)
+        columns.launch(job, table.width(_facts(job)))
     elif not reason:
         _choose(job, table.candidates(_facts(job)))
     return reason
@@ -195,22 +195,22 @@ def _misfit(job: Job) -> str:
     for place in [*job.places.values(), *(place for _, place in job.stores)]:
         if place.kind == PART and last in place.loops and place.loops[-1] != last:
             return _PERMUTED
-        if place.kind in (FULL, COLUMN) and not place.flat:
-            return "an operand that is not row-major"
-    if any(not _reads_all(member) for member in job.region.reductions):
+    if any(not _reads_all(member, last + 1) for member in job.region.reductions):
         return "a contraction"
     return ""
 
 
-def _reads_all(member: Member) -> bool:
+def _reads_all(member: Member, rank: int) -> bool:
     """Whether a reduction reads something that has an element for each of its points."""
-    kinds = [node.kind for number, node in enumerate(member.nodes) if node and number not in member.operation.outputs]
-    return not kinds or FULL in kinds
+    nodes = [node for number, node in enumerate(member.nodes) if node and number not in member.operation.outputs]
+    return not nodes or any(
+        node.kind == FULL or (isinstance(node, Source) and len(set(node.loops) - {ZERO}) == rank) for node in nodes
+    )
 
 
 def _facts(job: Job) -> Facts:
-    along = [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.kind == FULL]
-    sizes = [rtcalls.storage_bytes(place.element) for place in along]
+    everything = [*job.places.values(), *(place for _, place in job.stores)]
+    sizes = [rtcalls.storage_bytes(each.element) for each in everything if each.kind == FULL or each.inner]
     cached = sum(rtcalls.storage_bytes(job.places[source].element) for source in job.cached())
     return Facts(
         job.space.columns.static,
@@ -228,6 +228,8 @@ def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
         pointwise.launch(job, table.width(_facts(job)))
         return
     conditions = Conditions(job)
+    if conditions.strict:
+        candidates = [each.with_gaps() for each in candidates]
     places_: list[ir.InsertionPoint] = []
     for candidate in candidates:
         condition = conditions.of(candidate)
@@ -251,21 +253,3 @@ def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
         places_[-1].__enter__()
     for point in reversed(places_):
         point.__exit__(None, None, None)
-
-
-def _choose_columns(job: Job) -> None:
-    """Vectors where memory is aligned."""
-    width = table.width(_facts(job))
-    if not columns.fits(job, width):
-        width = 1
-    condition = Conditions(job).of(Candidate(Tile("columns", 1, 1, 1, width, MASKED), multiple=True))
-    if condition is True or condition is False or width == 1:
-        columns.launch(job, width if condition is True else 1)
-        return
-    branch = scf.IfOp(condition, has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        columns.launch(job, width)
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
-        columns.launch(job, 1)
-        scf.YieldOp([])

@@ -11,14 +11,13 @@ reads at its own element, and when it writes nothing that the region has read fr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from mlir import ir
 
-from aot import mlir
 from aot.lower import views
-from aot.lower.fast import hazards, operations, reducers
+from aot.lower.fast import hazards, loops, operations, places, reducers
 from aot.lower.fast.extents import Extents, Key
 from aot.lower.fast.operations import ZERO, Operand, Operation
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, SCALAR, Member, Node, Product, Region, Source, Store, level
@@ -42,6 +41,7 @@ def form(block: ir.Block, known: Extents, tensors: Collection[ir.Value]) -> Form
     growing = _Growing(known, tensors)
     for op in [each.operation for each in block.operations]:
         if op.name.startswith("linalg."):
+            loops.normalise(op)
             read = operations.read(op, known)
             if isinstance(read, str):
                 refused.append((op, read))
@@ -97,7 +97,7 @@ class _Growing:
     def _misfit(self, new: Operation) -> str:
         split, turned = _split_of(new)
         if split is None:
-            return "reduces loops in the middle"
+            return "its reduced loops are neither the first nor the last ones"
         reduces = any(new.reduces)
         if reduces and isinstance(reducer := reducers.read(new), str):
             return reducer
@@ -217,13 +217,19 @@ class _Growing:
 
     def _pointwise_split(self, rank: int) -> int:
         """Rows of a region without reductions: as few as let every operand lie in rows or in columns."""
+        gaps = any(not places.is_plain(each.value) for each in self._memories())
+        if gaps:
+            return 0
         asks = any(inner.name == "linalg.index" for each in self.members for inner in each.body.operations)
-        found = {each.loops for member in self.members for each in member.operands if each.is_memory and each.loops}
+        found = {each.loops for each in self._memories() if each.loops}
         for rows in range(rank):
             fits = {tuple(range(rank)), tuple(range(rows)), tuple(range(rows, rank))}
             if not asks and found <= fits:
                 return rows
         return max(0, rank - 1)
+
+    def _memories(self) -> list[Operand]:
+        return [each for member in self.members for each in member.operands if each.is_memory]
 
     def _node(
         self,
@@ -237,20 +243,26 @@ class _Growing:
         product = current.get(hazards.whole(operand.value)) if operand.is_memory else None
         if product is not None:
             return product
-        key = (operand.value, operand.loops)
+        key = (operand.value, self._loops(operand, operation))
         if key not in sources:
-            sources[key] = Source(operand.value, self._kind(operand, operation), operand.loops)
+            sources[key] = Source(operand.value, self._kind(operand, operation), key[1])
         return sources[key]
+
+    def _loops(self, operand: Operand, operation: Operation) -> tuple[int, ...]:
+        """The operand's loops in the region's space: what is done once for each column has none for the rows."""
+        shift = self._rows() if self.turned and len(operation.extents) < len(self.space) else 0
+        return tuple(loop if loop == ZERO else loop + shift for loop in operand.loops)
 
     def _outputs(self, region: Region, current: dict[ir.Value, Product]) -> None:
         ops = {member.operation.op for member in region.members}
         for memory, product in current.items():
-            dead = list(only_used_by(memory, ops | set(self.freed)))
+            dead = list(hazards.only_used_by(memory, ops | set(self.freed)))
             if dead:
                 region.dead += dead
                 continue
-            operand = product.member.operation.operands[product.member.operation.outputs[product.number]]
-            region.stores.append(Store(product, operand.value, operand.loops))
+            operation = product.member.operation
+            operand = operation.operands[operation.outputs[product.number]]
+            region.stores.append(Store(product, operand.value, self._loops(operand, operation)))
 
 
 def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, rank: int) -> Member:
@@ -260,25 +272,6 @@ def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, ran
     depth = max((level(node) for node in nodes), default=0) + reduces
     kind = FULL if not reduces and len(operation.extents) == rank else kept
     return Member(operation, kind, nodes, reducer, depth)
-
-
-def only_used_by(memory: ir.Value, ops: set[ir.Operation]) -> Iterator[ir.Operation]:
-    """The allocation and all that hangs on it, if nothing else uses it; else nothing."""
-    made_by = mlir.owner(memory)
-    if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":
-        return
-    found, work = [made_by], [memory]
-    while work:
-        for use in work.pop().uses:
-            user = use.owner.operation
-            if user.name in hazards.SAME_ORDER:
-                found.append(user)
-                work.append(user.results[0])
-            elif user.name == "memref.dealloc":
-                found.append(user)
-            elif user not in ops:
-                return
-    yield from reversed(found)
 
 
 def _split_of(operation: Operation) -> tuple[int | None, bool]:

@@ -5,7 +5,7 @@ In: operations in program order. Out: why they are no region; "" when they may b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from mlir import ir
 
@@ -48,3 +48,22 @@ def _overlaps(made: set[ir.Value], touched: set[ir.Value], tensors: Collection[i
             if roots[0] == roots[1] or not overlap.separate(*roots, tensors):
                 return "arguments may overlap"
     return ""
+
+
+def only_used_by(memory: ir.Value, ops: set[ir.Operation]) -> Iterator[ir.Operation]:
+    """The allocation and all that hangs on it, if nothing else uses it; else nothing."""
+    made_by = mlir.owner(memory)
+    if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":
+        return
+    found, work = [made_by], [memory]
+    while work:
+        for use in work.pop().uses:
+            user = use.owner.operation
+            if user.name in SAME_ORDER:
+                found.append(user)
+                work.append(user.results[0])
+            elif user.name == "memref.dealloc":
+                found.append(user)
+            elif user not in ops:
+                return
+    yield from reversed(found)

@@ -4,6 +4,7 @@ In: sources and stores of a region. Out: for each a Place: a memref with an inde
 or the operand itself with the loop of each index; and what is known of its vectors.
 
 A ``memref<?x4x8xf32>`` with all loops of a space of rows ``?`` and columns ``4 x 8`` becomes a ``memref<?x32xf32>``.
+Memory with gaps, or in another order, is indexed by the loops, which are found by division.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mlir.dialects import arith, memref
 
 from aot.lower import rtcalls
 from aot.lower.fast.extents import Key, value_of
-from aot.lower.fast.region import COLUMN, FULL, PART, Region, Source, Store
+from aot.lower.fast.region import COLUMN, FULL, Region, Source, Store
 
 VECTOR_BYTES = 16
 _WIDE_INTEGERS = (8, 16, 32, 64)
@@ -52,6 +53,10 @@ class Place:
     """Indexed by row and column (FULL) or by column (COLUMN), not by the loops."""
     wide: bool
     """Neighbouring columns can be one vector."""
+    gaps: bool = False
+    """Rows do not follow each other without gaps."""
+    inner: bool = False
+    """Columns are neighbours along the innermost loop only: vectors may not reach beyond."""
 
     @property
     def element(self) -> ir.Type:
@@ -87,20 +92,27 @@ def place(each: Source | Store, region: Region, room: Space) -> Place:
     if not isinstance(memory.type, ir.MemRefType):
         return Place(memory, kind, each.loops, flat=False, wide=False)
     plain = is_plain(memory)
-    wide = plain and is_wide(ir.MemRefType(memory.type).element_type)
+    wide = is_wide(ir.MemRefType(memory.type).element_type) and has_unit_stride(memory)
     if plain and kind == FULL:
         return Place(_view(memory, [room.rows, room.columns]), kind, each.loops, flat=True, wide=wide)
     if plain and kind == COLUMN:
         return Place(_view(memory, [room.columns]), kind, each.loops, flat=True, wide=wide)
     last = len(region.rows) + len(region.columns) - 1
-    wide = wide and kind == PART and len(region.columns) == 1 and bool(each.loops) and each.loops[-1] == last
-    return Place(memory, kind, each.loops, flat=False, wide=wide)
+    inner = len(region.columns) > 1
+    runs = bool(each.loops) and each.loops[-1] == last
+    return Place(memory, kind, each.loops, flat=False, wide=wide and runs, gaps=not plain, inner=inner and runs)
 
 
 def is_plain(memory: ir.Value) -> bool:
     """Whether a memref is row-major without gaps from its start."""
     kind = ir.MemRefType(memory.type)
     return bool(kind == ir.MemRefType.get(kind.shape, kind.element_type))
+
+
+def has_unit_stride(memory: ir.Value) -> bool:
+    """Whether the last index moves by one element."""
+    kind = ir.MemRefType(memory.type)
+    return not kind.rank or kind.get_strides_and_offset()[0][-1] == 1
 
 
 def is_wide(element: ir.Type) -> bool:
@@ -131,10 +143,47 @@ def _view(memory: ir.Value, extents: Sequence[Extent]) -> ir.Value:
 
 
 def aligned(places: Sequence[Place]) -> ir.Value:
-    """Whether all memory begins at a multiple of a vector; asked on the host."""
+    """Whether all memory begins at a multiple of a vector, and so does what follows a gap; asked on the host."""
     total: ir.Value | None = None
-    for memory in dict.fromkeys(each.memory for each in places):
-        address = memref.ExtractAlignedPointerAsIndexOp(memory).result
-        total = address if total is None else arith.OrIOp(total, address).result
+    for each in dict.fromkeys((place.memory, place.gaps) for place in places):
+        for number in _distances(*each):
+            total = number if total is None else arith.OrIOp(total, number).result
     rest = rtcalls.index(0) if total is None else arith.RemUIOp(total, rtcalls.index(VECTOR_BYTES)).result
     return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
+
+
+def _distances(memory: ir.Value, gaps: bool) -> list[ir.Value]:
+    """The address, and what may lie between vectors beside the row's own length, in bytes."""
+    address = memref.ExtractAlignedPointerAsIndexOp(memory).result
+    if not gaps:
+        return [address]
+    kind = ir.MemRefType(memory.type)
+    strides, offset = kind.get_strides_and_offset()
+    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+    found = memref.ExtractStridedMetadataOp(memory).results
+    size = rtcalls.index(rtcalls.storage_bytes(kind.element_type))
+    numbers = [found[1] if offset == unknown else rtcalls.index(offset)]
+    for axis, stride in enumerate(strides[:-1]):
+        numbers.append(found[2 + kind.rank + axis] if stride == unknown else rtcalls.index(stride))
+    return [address, *(arith.MulIOp(number, size).result for number in numbers)]
+
+
+def within(places: Sequence[Place]) -> bool:
+    """Whether vectors may not reach beyond the innermost loop."""
+    return any(each.inner and each.wide for each in places)
+
+
+def whole(places: Sequence[Place], room: Space, width: int) -> ir.Value | bool:
+    """Whether rows, or the innermost loop where it must be, are whole vectors."""
+    extent = room.column_loops[-1] if within(places) else room.columns
+    if extent.static is not None:
+        return extent.static % width == 0
+    rest = arith.RemUIOp(extent.value, rtcalls.index(width)).result
+    return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
+
+
+def digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
+    """One index of several from their common number."""
+    for extent in extents[:number:-1]:
+        value = arith.DivUIOp(value, extent.value).result
+    return arith.RemUIOp(value, extents[number].value).result if number else value

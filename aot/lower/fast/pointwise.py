@@ -54,12 +54,16 @@ def launch(job: Job, width: int) -> ir.Operation:
 
 def _fits(job: Job, width: int) -> ir.Value:
     """Whether vectors are aligned in every row."""
-    everything = [*job.places.values(), *(place for _, place in job.stores)]
-    aligned = places.aligned([place for place in everything if place.wide])
-    if job.space.rows.static == 1:
-        return aligned
-    rest = arith.RemUIOp(job.space.columns.value, rtcalls.index(width)).result
-    return arith.AndIOp(aligned, arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result).result
+    wide = _wide(job)
+    aligned = places.aligned(wide)
+    whole = True if job.space.rows.static == 1 and not places.within(wide) else places.whole(wide, job.space, width)
+    if isinstance(whole, bool):
+        return aligned if whole else arith.ConstantOp(ir.IntegerType.get_signless(1), 0).result
+    return arith.AndIOp(aligned, whole).result
+
+
+def _wide(job: Job) -> list[places.Place]:
+    return [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.wide]
 
 
 def _row(job: Job, block: ir.Value, tiles: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -75,7 +79,7 @@ def _row(job: Job, block: ir.Value, tiles: ir.Value) -> tuple[ir.Value, ir.Value
 
 def _prepared(job: Job, width: int, row: ir.Value) -> Evaluator:
     """An evaluator that has what is one for the row."""
-    code = Evaluator(job.region, job.places, job.space, width, EXACT, row)
+    code = Evaluator(job.region, job.places, job.space, width, EXACT, row, within=places.within(_wide(job)))
     for loop in range(len(job.region.rows)):
         code.index(loop, None)
     for source in job.region.sources():

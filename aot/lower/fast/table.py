@@ -8,10 +8,10 @@ host chooses at the call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rowjob import MEMORY, SHARED, Tile
+from aot.lower.fast.rowjob import MEMORY, REGISTERS, SHARED, Tile
 from aot.lower.fast.slices import LONG
 
 _MAX_WIDTH = 8
@@ -65,6 +65,12 @@ class Candidate:
     """Blocks share a row: for few long rows."""
     shared: bool = False
     """The row must fit into the shared memory of the device."""
+
+    def with_gaps(self) -> Candidate:
+        """The same for rows that do not follow each other: where they begin is not a matter of their number."""
+        if self.tile.mode != SHIFTED or self.tile.keep == REGISTERS:
+            return self
+        return replace(self, tile=replace(self.tile, mode=MASKED), multiple=True)
 
 
 def width(facts: Facts) -> int:
