@@ -104,6 +104,7 @@ def gaps(kind: str) -> str:
     turned = '"reduction", "parallel"'
     add = f"^bb0(%a: {kind}, %b: {kind}): %r = arith.addf %a, %b : {kind} linalg.yield %r : {kind}"
     bias = f"^bb0(%a: {kind}, %b: {kind}, %o: {kind}): %r = arith.addf %a, %b : {kind} linalg.yield %r : {kind}"
+    less = bias.replace("addf", "subf")
     flat = f"memref<?x{kind}>"
     cube_map = "affine_map<(i, j, k) -> (i, j, k)>"
     return f"""
@@ -138,6 +139,18 @@ func.func @biased(%x: {rows}, %w: {flat}, %y: {loose}) {{
 func.func @row_sums(%x: {rows}, %s: {flat}) {{
   {generic(f"{full}, {row}", reduce_, f"%x : {rows}", f"%s : {flat}", add)}
   return
+}}
+func.func @less_the_sum(%t: tensor<?x?x{kind}>, %first: index, %n: index, %s: tensor<?x{kind}>, %y: tensor<?x?x{kind}>)
+    -> tensor<?x?x{kind}> {{
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %t, %c0 : tensor<?x?x{kind}>
+  %x = tensor.extract_slice %t[0, %first] [%m, %n] [1, 1] : tensor<?x?x{kind}> to tensor<?x?x{kind}>
+  %u = {generic(f"{full}, {row}", reduce_, "%x : tensor<?x?xf32>", "%s : tensor<?xf32>", add)} -> tensor<?x{kind}>
+  %v = {
+        generic(f"{full}, {row}, {full}", both, "%x, %u : tensor<?x?xf32>, tensor<?xf32>", "%y : tensor<?x?xf32>", less)
+    }
+      -> tensor<?x?x{kind}>
+  return %v : tensor<?x?x{kind}>
 }}
 func.func @column_sums(%x: {rows}, %s: memref<?x{kind}, strided<[?], offset: ?>>) {{
   {generic(f"{full}, {column}", turned, f"%x : {rows}", f"%s : memref<?x{kind}, strided<[?], offset: ?>>", add)}
@@ -205,3 +218,12 @@ def test_parts_of_arrays(extents: tuple[int, int]) -> None:
     np.testing.assert_array_equal(gapped().call("joined", x, y).results[0], np.concatenate([x, y], 1))
     m, n = extents[0] // 2, extents[1] // 3
     np.testing.assert_array_equal(gapped().call("part", x, m, n, extents[0] - m, n).results[0], x[m:, n : 2 * n])
+
+
+@pytest.mark.parametrize("columns", [8, 1000, 5000, 20000])
+@pytest.mark.parametrize(("pitch", "first"), [(4, 4), (3, 1)])
+def test_rows_that_are_apart_and_read_twice(columns: int, pitch: int, first: int) -> None:
+    memory = np.random.default_rng(5).integers(-9, 9, (3, columns + pitch + first)).astype("f4")
+    x, y = memory[:, first : first + columns], np.zeros((3, columns), "f4")
+    got = gapped().call("less_the_sum", memory, first, columns, np.zeros(3, "f4"), y).results[0]
+    np.testing.assert_array_equal(got, x - x.sum(1, keepdims=True))

@@ -60,7 +60,7 @@ def fill(
 def _copy(code: Evaluator, source: Source, memory: ir.Value, chunk: Chunk) -> None:
     place = code.places[source]
     size = code.width * rtcalls.storage_bytes(place.element)
-    if size not in _ASYNCHRONOUS:
+    if size not in _ASYNCHRONOUS or not place.flat:
         _store(code, memory, chunk, code.from_memory(source, chunk))
         return
     if chunk.inside is None:
