@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aot import fileset
+from aot import fileset, wishes
 from aot.errors import ConfigError
+from aot.wishes import Wish
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -70,6 +71,8 @@ class SourceSettings:
     """Of f16 and bf16 reductions: wide, or in the element's own type."""
     passes: tuple[str, ...] = ()
     """MLIR passes that run on the parsed source before anything else."""
+    wishes: tuple[Wish, ...] = ()
+    """Schedules of its functions."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,7 @@ class Config:
 
     def place(self, key: str) -> str:
         """``file:line`` of a dotted key, or the file alone."""
-        line = self.lines.get(key)
-        return f"{self.path}:{line}" if line else self.path
+        return _place(self.path, self.lines, key)
 
 
 Check = Callable[[Any], str]
@@ -149,7 +151,9 @@ SOURCE_KEYS: Mapping[str, Check] = {
     "min-arch": _text,
     "accumulate": _choice(*ACCUMULATE),
     "passes": _texts,
+    "function": lambda value: "",
 }
+"""``function`` is checked by ``wishes``, with places of its own."""
 TOP_KEYS = ("edition", "package", "build", "source")
 
 
@@ -183,14 +187,32 @@ def parse(text: str, path: str) -> Config:
         sources = {}
     for name, settings in sources.items():
         problems.table(f"source.{name}", settings, SOURCE_KEYS)
+        functions = settings.get("function", {}) if isinstance(settings, dict) else {}
+        for key, text in wishes.problems(functions):
+            problems.add(f"source.{name}.function.{key}".rstrip("."), text)
     problems.stop()
     return Config(
         path,
         PackageSettings(**table.get("package", {})),
         BuildSettings(**_values(table.get("build", {}))),
-        {name: SourceSettings(**_values(settings)) for name, settings in sources.items()},
+        {name: _source(f"source.{name}", settings, path, lines) for name, settings in sources.items()},
         lines,
     )
+
+
+def _source(name: str, table: Mapping[str, Any], path: str, lines: Mapping[str, int]) -> SourceSettings:
+    """Settings of one source."""
+
+    def place(key: str) -> str:
+        return f"{_place(path, lines, f'{name}.function.{key}')}: [{name}.function.{key}]"
+
+    plain = {key: value for key, value in table.items() if key != "function"}
+    return SourceSettings(**_values(plain), wishes=wishes.read(table.get("function", {}), place))
+
+
+def _place(path: str, lines: Mapping[str, int], key: str) -> str:
+    line = lines.get(key)
+    return f"{path}:{line}" if line else path
 
 
 def check_sources(config: Config, names: Sequence[str]) -> None:

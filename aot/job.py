@@ -17,6 +17,7 @@ from pathlib import Path
 from aot import codec, errors, fileset
 from aot.errors import AotError, Diagnostic
 from aot.model import CompiledSource, HostObject
+from aot.wishes import Wish
 
 RESULT, FAILURE, BLOB, LOG = "source.json", "error.json", "blob.fatbin", "worker.log"
 FIRST_DUMP = "00-source.mlir"
@@ -60,6 +61,8 @@ class CompileJob:
     """Identifies aot, MLIR and ptxas: a change of any of them makes another job."""
     cpu: bool = False
     """Tensor-level functions are compiled for CPUs, too."""
+    wishes: tuple[Wish, ...] = ()
+    """Schedules that ``aot.toml`` names."""
 
 
 @dataclass(frozen=True)

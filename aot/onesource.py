@@ -107,7 +107,7 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
     return Request(
         source=job.name,
         names=names,
-        options=Options(wide_accumulation=job.accumulate == "f32"),
+        options=Options(wide_accumulation=job.accumulate == "f32", wishes=job.wishes),
         passes=job.passes,
         script=job.transform,
         cpus=job.triples if job.cpu else (),

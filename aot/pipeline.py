@@ -144,6 +144,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         compress=planned.compress,
         accumulate=source.accumulate,
         passes=source.passes,
+        wishes=source.wishes,
         toolkit=planned.toolkit,
         cuda=planned.cuda,
         dump=str(planned.dump / file.name) if planned.dump else None,

@@ -22,6 +22,7 @@ from aot.errors import ArchUnfit, ConfigError, UsageError
 from aot.model import SourceFile
 from aot.selection import Selection
 from aot.toolchain import Toolchain
+from aot.wishes import Wish
 
 ARCHS_VARIABLE, JOBS_VARIABLE = "AOT_ARCHS", "MAX_JOBS"
 DEFAULT_VERSION = "0.1.0"
@@ -71,6 +72,7 @@ class PlannedSource:
     selection: Selection
     accumulate: str
     passes: tuple[str, ...]
+    wishes: tuple[Wish, ...]
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _select(
         place = f"{settings.place(f'source.{source.name}')}: [source.{source.name}]"
         picked = selection.for_source(requested.targets, own, place, automatic_ptx=automatic_ptx)
         if picked.picks or requested.host:
-            chosen.append(PlannedSource(source, picked, own.accumulate, own.passes))
+            chosen.append(PlannedSource(source, picked, own.accumulate, own.passes, own.wishes))
         else:
             left_out.append(source.name)
     if not chosen:

@@ -112,6 +112,7 @@ FAULTS = (
     Fault("settings_unknown_key", 2, r"aot\.toml:4: build\.arch: unknown key; did you mean 'archs'\?"),
     Fault("settings_wrong_type", 2, r"aot\.toml:5: build\.ptx: true or false is needed; got 'no'"),
     Fault("settings_without_edition", 2, r"aot\.toml: edition: missing"),
+    Fault("settings_for_no_function", 2, r"aot\.toml:3: .*function\.ff\]: .* 'ff'; did you mean 'f'\?"),
     Fault("settings_for_no_source", 2, r"aot\.toml:3: \[source\.duoble\]: .*did you mean 'double'\?"),
     Fault("settings_not_toml", 2, r"aot\.toml: not valid TOML"),
     Fault("settings_leave_all_out", 1, r"no source can be built for sm_80: .*aot\.toml leaves them all out"),

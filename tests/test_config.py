@@ -9,6 +9,7 @@ import pytest
 
 from aot import config
 from aot.errors import ConfigError
+from aot.wishes import Wish
 
 FULL = """\
 edition = 1
@@ -36,6 +37,13 @@ archs = "sm_90a"
 
 [source.mma]
 min-arch = "sm_80"
+
+[source.norm.function.forward]
+schedule = "row"
+threads = 256
+
+[source.norm.function.forward.region.2]
+width = 1
 """
 
 
@@ -46,6 +54,10 @@ def test_a_full_file_is_read() -> None:
     assert read.source("softmax") == config.SourceSettings(accumulate="native", passes=("canonicalize", "cse"))
     assert read.source("wgmma").archs == ("sm_90a",)
     assert read.source("mma").min_arch == "sm_80"
+    assert read.source("norm").wishes == (
+        Wish("forward", 0, "row", (("threads", 256),), "aot.toml:27: [source.norm.function.forward]"),
+        Wish("forward", 2, "", (("width", 1),), "aot.toml:31: [source.norm.function.forward.region.2]"),
+    )
     assert read.source("other") == config.SourceSettings()
 
 
@@ -74,6 +86,27 @@ FAULTS = [
     ("compress near", 'edition = 1\n[build]\ncompress = "sise"', r"'none', .*did you mean 'size'\?; got 'sise'"),
     ("host unknown", 'edition = 1\n[build]\nhosts = ["arm64"]', r"build\.hosts: one of 'x86-64', 'aarch64' is needed"),
     ("passes not texts", "edition = 1\n[source.a]\npasses = [1]", r":3: source\.a\.passes: a list of texts"),
+    (
+        "schedule a number",
+        "edition = 1\n[source.a.function.f]\nschedule = 3",
+        r":3: source\.a\.function\.f\.schedule: the name of a schedule is needed; got 3",
+    ),
+    (
+        "threads a text",
+        'edition = 1\n[source.a.function.f]\nthreads = "many"',
+        r":3: source\.a\.function\.f\.threads: a positive number is needed; got 'many'",
+    ),
+    (
+        "unknown size",
+        "edition = 1\n[source.a.function.f.region.1]\nunroll = 4",
+        r":3: source\.a\.function\.f\.region\.1\.unroll: unknown key; known are schedule, threads, ",
+    ),
+    (
+        "region 0",
+        "edition = 1\n[source.a.function.f.region.0]\nrows = 4",
+        r":2: .*region\.0: regions are numbered from 1",
+    ),
+    ("function no table", "edition = 1\n[source.a]\nfunction = 3", r":3: source\.a\.function: tables \[source\."),
     ("source no table", "edition = 1\nsource = 3", r"aot\.toml:2: source: tables \[source\.<name>\] are needed"),
     ("one source no table", "edition = 1\n[source]\na = 3", r":3: source\.a: a table \[source\.a\] is needed"),
     ("package no table", "edition = 1\npackage = 3", r":2: package: a table \[package\] is needed"),

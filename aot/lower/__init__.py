@@ -32,6 +32,7 @@ from aot.lower import (
     undefined,
 )
 from aot.lower.cpu import CpuCode
+from aot.lower.fast import wished
 from aot.lower.outline import ReadyObject
 from aot.model import MESSAGES, Function, Kernel
 
@@ -91,6 +92,8 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     notes: tuple[str, ...] = ()
     written: kernels.Written = {}
     code: tuple[CpuCode, ...] = ()
+    tops = [] if parts.tensor is None else level.public_functions(parts.tensor)
+    wished.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
     if parts.tensor is not None:
         copy = cpu.copy(parts.tensor) if request.cpus else None
         done = tensor.lower(parts.tensor, request.names, request.options, dump)

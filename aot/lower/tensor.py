@@ -42,8 +42,10 @@ from aot.lower import (
 )
 from aot.lower.contract import dispatch as contractions
 from aot.lower.fast import dispatch
+from aot.lower.fast.wished import Wished
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
+from aot.wishes import Dropped, Wish
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class Options:
     """f16 and bf16 reductions accumulate in f32; a sum of many small values would stand still otherwise."""
     fast: bool = True
     """Schedules by class where one covers the work; else the general one for all of it."""
+    wishes: tuple[Wish, ...] = ()
+    """Schedules that the user chose."""
+    dropped: tuple[Dropped, ...] = ()
+    """Kernels that turned out to need too many registers."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,12 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("buffers", module)
     module, note = _settle_memory(module, functions)
     dump("memory", module)
+    wished = Wished(options.wishes, options.dropped)
     if options.fast:
         dispatch.generalize(module)
-        contractions.emit(module, functions)
+        contractions.emit(module, wished.free(functions))
         dump("contractions", module)
-    fast = dispatch.emit(module, functions) if options.fast else dispatch.Report(0, ())
+    fast = dispatch.emit(module, functions, wished) if options.fast else dispatch.Report(0, ())
     dump("regions", module)
     launches.emit(module, functions)
     dump("launches", module)

@@ -20,10 +20,12 @@ _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
 
 def emit(module: ir.Module, functions: Sequence[Function]) -> int:
-    """Emit kernels for all contractions that are covered; their number."""
+    """Emit kernels for all contractions of these functions that are covered; their number."""
     by_name = {function.name: function for function in functions}
     done = 0
     for function in public_functions(module):
+        if mlir.symbol_name(function) not in by_name:
+            continue
         tensors = _tensors(function, by_name[mlir.symbol_name(function)])
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:

@@ -16,14 +16,15 @@ from mlir.dialects import scf
 
 from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
-from aot.lower.fast import columns, forming, places, pointwise, rows, slices, table, transposes
+from aot.lower.fast import candidates, columns, forming, places, pointwise, rows, slices, table, transposes
 from aot.lower.fast.conditions import Conditions
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.forming import Formed
 from aot.lower.fast.operations import ZERO
 from aot.lower.fast.region import FULL, PART, Member, Region, Source
 from aot.lower.fast.rowjob import Job
-from aot.lower.fast.table import Candidate, Facts
+from aot.lower.fast.table import Facts
+from aot.lower.fast.wished import ASKED, Choice, UnfitError, Wished
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
 
@@ -51,28 +52,44 @@ class Report:
     """``function: operation: reason``, of what the general schedule does."""
 
 
-def emit(module: ir.Module, functions: Sequence[Function]) -> Report:
-    """Emit kernels for all regions that a class covers."""
+def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Report:
+    """Emit kernels for all regions that a class covers, as the user wishes."""
     generalize(module)
     by_name = {function.name: function for function in functions}
     refused: list[str] = []
+    counts: dict[str, int] = {}
     fast = 0
     for function in public_functions(module):
-        tensors = _tensors(function, by_name[mlir.symbol_name(function)])
-        number = 0
+        name = mlir.symbol_name(function)
+        tensors = _tensors(function, by_name[name])
         for block in _blocks(function):
             _sink_fills(block)
             formed = forming.form(block, Extents(), tensors)
             reasons = list(formed.refused)
             busy = _contracted(formed)
             for region in formed.regions:
-                region.number = number = number + 1
-                reason = _emit(region) if region.reductions or not _feeds(region, busy) else _WITH_CONTRACTION
+                region.number = counts[name] = counts.get(name, 0) + 1
+                choice = wished.choice(name, region)
+                reason = _refusal(region, busy, choice)
+                try:
+                    reason = reason or _emit(region, choice)
+                except UnfitError as problem:
+                    reason = str(problem)
+                if reason and choice.asks:
+                    wished.refuse(name, region, reason)
                 fast += not reason
-                if reason:
+                if reason and not choice.general:
                     reasons.append((region.last, reason))
-            refused += [f"{mlir.symbol_name(function)}: {_named(op)}: {reason}" for op, reason in reasons]
+            refused += [f"{name}: {_named(op)}: {reason}" for op, reason in reasons]
+    wished.finish(counts)
     return Report(fast, tuple(refused))
+
+
+def _refusal(region: Region, busy: set[ir.Value], choice: Choice) -> str:
+    """Why a region is left to the general schedule before its class is known."""
+    if choice.general:
+        return ASKED
+    return _WITH_CONTRACTION if not region.reductions and _feeds(region, busy) else ""
 
 
 def _contracted(formed: Formed) -> set[ir.Value]:
@@ -153,7 +170,7 @@ def _touches(op: ir.Operation, root: ir.Value) -> bool:
     )
 
 
-def _emit(region: Region) -> str:
+def _emit(region: Region, choice: Choice) -> str:
     """Emit a region; or why no class covers it."""
     if not region.columns:
         return "a single element"
@@ -162,7 +179,7 @@ def _emit(region: Region) -> str:
         sources = {source: places.place(source, region, space) for source in region.sources()}
         stores = tuple((store, places.place(store, region, space)) for store in region.stores)
         job = Job(region, space, sources, stores)
-        reason = _emit_class(job)
+        reason = _emit_class(job, choice)
     if reason:
         return reason
     for each in region.freed:
@@ -174,18 +191,20 @@ def _emit(region: Region) -> str:
     return ""
 
 
-def _emit_class(job: Job) -> str:
+def _emit_class(job: Job, choice: Choice) -> str:
     """Emit by the region's class; or why there is none."""
     reason = _misfit(job)
     if reason == _PERMUTED and transposes.matches(job.region):
-        transposes.launch(job)
+        choice.limit(["transpose"], ["width"])
+        transposes.launch(job, choice.width("transpose", transposes.widest(job)))
         return ""
     if job.region.turned:
         reason = columns.misfit(job.region) or reason
     if not reason and job.region.turned:
-        columns.launch(job, table.width(_facts(job)))
+        choice.limit(["columns"], ["width"])
+        columns.launch(job, choice.width("columns", table.width(_facts(job))))
     elif not reason:
-        _choose(job, table.candidates(_facts(job)))
+        _choose(job, choice)
     return reason
 
 
@@ -222,16 +241,17 @@ def _facts(job: Job) -> Facts:
     )
 
 
-def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
+def _choose(job: Job, choice: Choice) -> None:
     """Launches, in branches of host code where more than one tile may run."""
-    if not job.region.reductions and job.space.rows.static == 1:
-        pointwise.launch(job, table.width(_facts(job)))
+    facts = _facts(job)
+    plain = choice.width("pointwise", table.width(facts))
+    if not facts.reduces and facts.rows == 1:
+        choice.limit(["pointwise"], ["width"])
+        pointwise.launch(job, plain)
         return
     conditions = Conditions(job)
-    if conditions.strict:
-        candidates = [each.with_gaps() for each in candidates]
     places_: list[ir.InsertionPoint] = []
-    for candidate in candidates:
+    for candidate in candidates.candidates(facts, choice, gaps=conditions.strict):
         condition = conditions.of(candidate)
         if condition is False:
             continue
@@ -239,7 +259,7 @@ def _choose(job: Job, candidates: Sequence[Candidate]) -> None:
             if candidate.sliced:
                 slices.launch(job, candidate.tile)
             elif candidate.tile.name == "any-row" and not job.region.reductions:
-                pointwise.launch(job, table.width(_facts(job)))
+                pointwise.launch(job, plain)
             else:
                 rows.launch(job, candidate.tile)
             break

@@ -49,12 +49,16 @@ class Tile:
 
     def mark(self, launch: ir.Operation, region: Region) -> None:
         """Say on a launch that it has this tile."""
-        sizes = {"threads": self.group, "rows": self.rows, "vectors": self.vectors, "width": self.width}
-        tiling.mark(launch, region.kind, region.number, self.name, sizes, self._remarks())
+        tiling.mark(launch, region.kind, region.number, self.name, self.sizes(), self.remarks())
         if self.flexible:
             launch.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([self.group])
 
-    def _remarks(self) -> tuple[str, ...]:
+    def sizes(self) -> dict[str, int]:
+        """As reports and ``aot.toml`` name them."""
+        return {"threads": self.group, "rows": self.rows, "vectors": self.vectors, "width": self.width}
+
+    def remarks(self) -> tuple[str, ...]:
+        """What else reports tell."""
         return (self.mode, self.keep, *(["as many threads as needed"] if self.flexible else []))
 
 

@@ -86,6 +86,21 @@ def candidates(facts: Facts) -> list[Candidate]:
     return [*_sliced(facts), *found, Candidate(_fallback(facts), aligned=False)]
 
 
+def offers(facts: Facts) -> dict[str, list[Candidate]]:
+    """Candidates of every schedule that the region could have, by its name; the best schedule first."""
+    *best, last = candidates(facts)
+    loops = _loops(facts, width(facts), [_looped(facts)]) if width(facts) > 1 else []
+    found: dict[str, list[Candidate]] = {}
+    for each in dict.fromkeys([*best, *loops, last]):
+        found.setdefault(each.tile.name, []).append(each)
+    return found
+
+
+def _looped(facts: Facts) -> str:
+    """What the ends of rows need in kernels that loop."""
+    return MASKED if facts.columns is not None and facts.columns % width(facts) == 0 else SHIFTED
+
+
 def _sliced(facts: Facts) -> list[Candidate]:
     """Few long rows, with and without vectors."""
     if not facts.slices:

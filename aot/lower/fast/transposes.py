@@ -49,12 +49,17 @@ def _moved(region: Region) -> list[Source]:
     return [each for each in region.sources() if each.kind == PART and last in each.loops and each.loops[-1] != last]
 
 
-def launch(job: Job) -> None:
-    """Emit the kernels at the insertion point; with vectors where they are aligned."""
+def widest(job: Job) -> int:
+    """Elements of a vector, at most."""
+    return _tile(_turned(job)).width
+
+
+def launch(job: Job, width: int) -> None:
+    """Emit the kernels at the insertion point; with vectors where they are aligned, unless the width is less."""
     turned = _turned(job)
     tile = _tile(turned)
-    if tile.width == 1:
-        _kernel(turned, tile, job.region.number)
+    if tile.width == 1 or width < tile.width:
+        _kernel(turned, _NARROW, job.region.number)
         return
     branch = scf.IfOp(_fits(turned, tile), has_else=True)
     with ir.InsertionPoint(branch.then_block):

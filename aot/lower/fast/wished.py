@@ -1,0 +1,129 @@
+"""What the user and the assembler say about the schedules of regions.
+
+In: wishes of ``aot.toml``, and kernels that were made before and needed too many registers. Out: for one region, a
+Choice; at the end, an error that lists the wishes that cannot be met.
+
+A wish that does not fit is an UnfitError, whose message names what would.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aot.errors import ConfigError
+from aot.lower.fast.region import Region
+from aot.lower.schedule import GENERAL
+from aot.model import Function
+from aot.wishes import Dropped, Wish
+
+ASKED = "aot.toml asks for it"
+
+
+class UnfitError(Exception):
+    """A wish that the region cannot have."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """For one region."""
+
+    schedule: str = ""
+    """The one that is wished for; empty: the best one."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def general(self) -> bool:
+        return self.schedule == GENERAL
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user wants another kernel than there would be."""
+        return not self.general and bool(self.schedule or self.sizes)
+
+    def limit(self, possible: Sequence[str], sizes: Sequence[str]) -> None:
+        """UnfitError for another schedule than the possible ones, or sizes that they do not let users choose."""
+        if self.schedule and self.schedule not in possible:
+            names = ", ".join([*possible, GENERAL])
+            raise UnfitError(f"schedule '{self.schedule}' is not for it; possible are {names}")
+        for name, _ in self.sizes:
+            if name not in sizes:
+                other = f"it has {', '.join(sizes)}" if sizes else "it has none to choose"
+                raise UnfitError(f"schedule '{self.schedule or possible[0]}' has no size '{name}'; {other}")
+
+    def width(self, schedule: str, widest: int) -> int:
+        """Elements of a vector, of a schedule that has nothing else to choose."""
+        wished = dict(self.sizes).get("width", widest) if self.schedule in ("", schedule) else widest
+        if wished > widest or wished & (wished - 1):
+            raise UnfitError(f"width {wished} is not possible; {_powers(widest)} are")
+        refused = {dict(each.tiling.tile).get("width") for each in self.dropped if each.schedule == schedule}
+        while wished > 1 and wished in refused:
+            wished //= 2
+        return wished
+
+    def is_dropped(self, schedule: str, sizes: Mapping[str, int], remarks: Sequence[str]) -> bool:
+        """Whether a kernel of these sizes was dropped."""
+        tile = (schedule, tuple(sizes.items()), tuple(remarks))
+        return any((each.schedule, each.tiling.tile, each.tiling.remarks) == tile for each in self.dropped)
+
+
+def _powers(widest: int) -> str:
+    return ", ".join(str(1 << n) for n in range(widest.bit_length()))
+
+
+@dataclass
+class Wished:
+    """Of all functions of a source."""
+
+    wishes: Sequence[Wish] = ()
+    dropped: Collection[Dropped] = ()
+    problems: list[str] = field(default_factory=list)
+
+    def choice(self, function: str, region: Region) -> Choice:
+        """What holds for a region: its own wish, else the function's."""
+        mine = [each for each in self.wishes if each.function == function and each.region in (0, region.number)]
+        wish = max(mine, key=lambda each: each.region, default=None)
+        dropped = tuple(
+            each for each in self.dropped if (each.function, each.tiling.region) == (function, region.number)
+        )
+        return Choice(wish.schedule, wish.sizes, dropped) if wish else Choice(dropped=dropped)
+
+    def free(self, functions: Iterable[Function]) -> list[Function]:
+        """Functions that are not left to the general schedule as a whole."""
+        general = {each.function for each in self.wishes if each.schedule == GENERAL and not each.region}
+        return [each for each in functions if each.name not in general]
+
+    def refuse(self, function: str, region: Region, reason: str) -> None:
+        """Note that a wish cannot be met."""
+        mine = [each for each in self.wishes if each.function == function and each.region in (0, region.number)]
+        wish = max(mine, key=lambda each: each.region)
+        self.problems.append(f"{wish.place}: region {region.number} ({region.kind}): {reason}")
+
+    def finish(self, regions: Mapping[str, int]) -> None:
+        """ConfigError for all wishes that were not met; ``regions``: how many each function has."""
+        for each in self.wishes:
+            count = regions.get(each.function, 0)
+            if each.region > count or not count:
+                self.problems.append(f"{each.place}: {_regions(count)}")
+        if self.problems:
+            raise ConfigError("\n".join(self.problems), hint="`aot build -v` shows regions, schedules and sizes")
+
+
+def _regions(count: int) -> str:
+    if not count:
+        return "the function has no region of linalg operations that schedules could be chosen for"
+    return f"the function has {count} region{'s' if count > 1 else ''}"
+
+
+def check_functions(wishes: Iterable[Wish], functions: Sequence[str]) -> None:
+    """ConfigError for wishes about functions that are not there, or are not written at tensor level."""
+    problems = []
+    for each in wishes:
+        if each.function not in functions:
+            near = difflib.get_close_matches(each.function, functions, 1, 0.6)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            problems.append(f"{each.place}: the source has no tensor-level function '{each.function}'{hint}")
+    if problems:
+        raise ConfigError("\n".join(problems))

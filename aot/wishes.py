@@ -1,0 +1,91 @@
+"""What ``aot.toml`` says about the schedules of a function, and of its regions.
+
+In: the table ``[source.<name>.function]`` as TOML's parser gives it. Out: Wishes, for the lowering; what is wrong.
+
+>>> read({"forward": {"schedule": "row", "region": {"2": {"width": 1}}}}, lambda key: f"aot.toml: {key}")
+(Wish(function='forward', region=0, schedule='row', sizes=(), place='aot.toml: forward'), \
+Wish(function='forward', region=2, schedule='', sizes=(('width', 1),), place='aot.toml: forward.region.2'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aot.tiling import Tiling
+
+SCHEDULE, REGION = "schedule", "region"
+SIZES = ("threads", "rows", "vectors", "width", "size")
+"""Sizes that some schedule lets users choose."""
+KEYS = (SCHEDULE, *SIZES)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """For one function, or one of its regions."""
+
+    function: str
+    region: int
+    """From 1 on; 0: all of the function."""
+    schedule: str
+    """Empty: the one that would be taken anyway."""
+    sizes: tuple[tuple[str, int], ...]
+    place: str
+    """Where it stands, for messages: ``aot.toml:7: [source.softmax.function.forward]``."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A kernel that is not to be made again: it took more registers than there are."""
+
+    function: str
+    schedule: str
+    tiling: Tiling
+
+
+def problems(functions: object) -> Iterator[tuple[str, str]]:
+    """(dotted key below ``function``, what is wrong)."""
+    if not isinstance(functions, dict):
+        yield "", "tables [source.<name>.function.<function>] are needed"
+        return
+    for function, table in functions.items():
+        yield from _problems(function, table, (*KEYS, REGION))
+        regions = table.get(REGION, {}) if isinstance(table, dict) else {}
+        if not isinstance(regions, dict):
+            yield f"{function}.{REGION}", "tables by number are needed: [source.<name>.function.<function>.region.2]"
+            continue
+        for number, each in regions.items():
+            key = f"{function}.{REGION}.{number}"
+            if not number.isdigit() or int(number) < 1:
+                yield key, "regions are numbered from 1 on; `aot build -v` shows their numbers"
+            yield from _problems(key, each, KEYS)
+
+
+def _problems(key: str, table: object, known: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if not isinstance(table, dict):
+        yield key, f"a table is needed, with {', '.join(known)}"
+        return
+    for name, value in table.items():
+        if name not in known:
+            yield f"{key}.{name}", f"unknown key; known are {', '.join(known)}"
+        elif name == SCHEDULE and not (isinstance(value, str) and value):
+            yield f"{key}.{name}", f"the name of a schedule is needed; got {value!r}"
+        elif name in SIZES and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            yield f"{key}.{name}", f"a positive number is needed; got {value!r}"
+
+
+def read(functions: Mapping[str, Any], place: Callable[[str], str]) -> tuple[Wish, ...]:
+    """All wishes of a table without problems; ``place`` tells where a key stands."""
+    found: list[Wish] = []
+    for function, table in functions.items():
+        if set(table) - {REGION}:
+            found.append(_wish(function, 0, table, place(function)))
+        for number, each in table.get(REGION, {}).items():
+            found.append(_wish(function, int(number), each, place(f"{function}.{REGION}.{number}")))
+    return tuple(found)
+
+
+def _wish(function: str, region: int, table: Mapping[str, Any], place: str) -> Wish:
+    sizes = tuple((name, table[name]) for name in SIZES if name in table)
+    return Wish(function, region, table.get(SCHEDULE, ""), sizes, place)

@@ -1,0 +1,144 @@
+"""Schedules and tiles that ``aot.toml`` chooses: which kernels they give, that those compute right, what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cpurun import build
+
+from aot import config, mlir
+from aot.errors import ConfigError
+from aot.lower import tensor, tiling
+from aot.lower.tensor import Options
+from aot.tiling import Tiling
+from aot.wishes import Dropped, Wish
+
+_FILE = Path(__file__).parents[1] / "benchmarks" / "kernels_sources.py"
+_SPEC = importlib.util.spec_from_file_location("kernels_sources", _FILE)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+sources = importlib.util.module_from_spec(_SPEC)
+sys.modules["kernels_sources"] = sources
+_SPEC.loader.exec_module(sources)
+
+STATIC = sources.Shape("s", 5, 4096)
+DYNAMIC = sources.Shape("d")
+TWO = """
+func.func @two(%x: tensor<?x128xf32>, %y: tensor<?x128xf32>) -> (tensor<?xf32>, tensor<128x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x128xf32>
+  %n = tensor.dim %y, %c0 : tensor<?x128xf32>
+  %e = tensor.empty(%m) : tensor<?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %s = linalg.reduce { arith.addf } ins(%x : tensor<?x128xf32>) outs(%f : tensor<?xf32>) dimensions = [1]
+  %t = tensor.empty(%n) : tensor<128x?xf32>
+  %u = linalg.transpose ins(%y : tensor<?x128xf32>) outs(%t : tensor<128x?xf32>) permutation = [1, 0]
+  return %s, %u : tensor<?xf32>, tensor<128x?xf32>
+}"""
+
+
+def text(shape: Any, kind: str = "f32") -> str:
+    return str(sources._MAPS + sources.softmax(kind, shape).replace("KIND", f"tensor<?x?x{kind}>"))
+
+
+def wishes(table: str, function: str) -> tuple[Wish, ...]:
+    read = config.parse(f"edition = 1\n[source.s.function.{function}]\n{table}", "aot.toml")
+    return read.source("s").wishes
+
+
+def kernels(source: str, options: Options) -> list[tuple[str, Tiling]]:
+    with mlir.context() as ctx:
+        module = mlir.parse(source.encode(), "test.mlir", ctx)
+        done = tensor.lower(module, {}, options, mlir.no_dump)
+        launches = [op for op in mlir.walk(done.module) if op.name == "gpu.launch"]
+        found = [(tiling.schedule_of(op), tiling.read(op)) for op in launches]
+        return [(name, each) for name, each in found if each is not None]
+
+
+GRANTED = [
+    (
+        "a row in one block",
+        STATIC,
+        'schedule = "row"\nthreads = 512\nvectors = 2',
+        "row",
+        "threads 512, rows 1, vectors 2",
+    ),
+    ("other sizes only", STATIC, "threads = 128\nvectors = 8", "row", "threads 128, rows 1, vectors 8, width 4, exact"),
+    ("a loop", STATIC, 'schedule = "long-row"\nthreads = 256', "long-row", "threads 256, rows 1, "),
+    ("no vectors", STATIC, 'schedule = "any-row"', "any-row", "threads 256, rows 1, vectors 2, width 1"),
+    ("the general one", STATIC, 'schedule = "general"', "general", "threads "),
+    ("narrow vectors", DYNAMIC, 'schedule = "row"\nthreads = 16\nrows = 4\nwidth = 2', "row", "threads 16, rows 4, "),
+    ("a loop for any length", DYNAMIC, 'schedule = "long-row"', "long-row", "threads 512, rows 1, "),
+]
+
+
+@pytest.mark.parametrize(("shape", "table", "name", "sizes"), [row[1:] for row in GRANTED], ids=[r[0] for r in GRANTED])
+def test_a_wish_is_granted(shape: Any, table: str, name: str, sizes: str) -> None:
+    options = Options(wishes=wishes(table, f"softmax_{shape.name}"))
+    found = kernels(text(shape), options)
+    assert found[0][0] == name
+    assert found[0][1].text().startswith(sizes)
+    # Where it cannot run, for alignment, something else does.
+    assert name in ("any-row", "general") or found[-1][0] == "any-row"
+    program = build(text(shape), options=options)
+    for n in (4096,) if shape is STATIC else (5, 33, 100, 1000, 4099):
+        x = np.random.default_rng(1).standard_normal((5, n)).astype("f4")
+        got = program.call(f"softmax_{shape.name}", x, np.full_like(x, np.nan)).results[0]
+        e = np.exp(x.astype("f8") - x.max(1, keepdims=True))
+        np.testing.assert_allclose(got, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_regions_have_wishes_of_their_own() -> None:
+    plain = {each.region: (name, each.kind) for name, each in kernels(TWO, Options())}
+    assert (plain[1][1], plain[2]) == ("rows", ("transpose", "transposes"))
+    both = wishes('width = 1\n[source.s.function.two.region.1]\nschedule = "general"', "two")
+    found = kernels(TWO, Options(wishes=both))
+    assert [(name, dict(each.tile).get("width")) for name, each in found if each.region] == [("transpose", 1)]
+    assert "general" in [name for name, _ in found]
+
+
+REFUSED = [
+    ("of another class", STATIC, 'schedule = "transpose"', r"'transpose' is not for it; possible are row, .*general"),
+    ("no size of it", STATIC, 'schedule = "row"\nsize = 3', "has no size 'size'; it has threads, rows, vectors, width"),
+    ("odd width", STATIC, "width = 3", "width 3 is not possible"),
+    ("wide", STATIC, "width = 8", "width 8 is not possible"),
+    ("too few threads", STATIC, 'schedule = "row"\nthreads = 64\nvectors = 4', "hold 1024 columns of a row of 4096"),
+    ("threads", STATIC, 'schedule = "row"\nthreads = 100', "threads 100 is not possible"),
+    ("too many threads", DYNAMIC, 'schedule = "row"\nthreads = 2048', "threads 2048 is not possible"),
+    ("rows of many threads", DYNAMIC, "threads = 64\nrows = 2", "rows 2 is not possible with more than 32 threads"),
+    ("too many rows", DYNAMIC, "threads = 32\nrows = 64", "more than 1024 threads"),
+]
+
+
+@pytest.mark.parametrize(("shape", "table", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_a_wish_is_refused(shape: Any, table: str, message: str) -> None:
+    name = f"softmax_{shape.name}"
+    with pytest.raises(
+        ConfigError, match=rf"aot\.toml:2: \[source\.s\.function\.{name}\]: region 1 \(rows\): .*{message}"
+    ):
+        kernels(text(shape), Options(wishes=wishes(table, name)))
+
+
+def test_a_region_that_is_not_there() -> None:
+    both = wishes("[source.s.function.two.region.3]\nwidth = 1", "two")
+    with pytest.raises(ConfigError, match=r"aot\.toml:3: .*region\.3\]: the function has 2 regions"):
+        kernels(TWO, Options(wishes=both))
+
+
+@pytest.mark.parametrize("shape", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+def test_a_dropped_kernel_gives_way_to_smaller_ones(shape: Any) -> None:
+    dropped: list[Dropped] = []
+    seen: set[tuple[str, Tiling]] = set()
+    for _ in range(3):
+        found = kernels(text(shape), Options(dropped=tuple(dropped)))
+        name, first = next((name, each) for name, each in found if name != "any-row")
+        assert (name, first) not in seen
+        assert found[-1][0] == "any-row"
+        seen.add((name, first))
+        dropped.append(Dropped(f"softmax_{shape.name}", name, first))
