@@ -115,7 +115,11 @@ def _argument(argument: Argument) -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    return {**_value(result.type), "argument": result.argument, "type": result.type.text()}
+    """``extents``: of a new array, per axis a number or an expression over d0, d1, … (dimensions of array arguments)
+    and s0, s1, … (integer arguments), both in order; None where only the call knows it."""
+    extents = result.extents and [None if each is None else expression(each) for each in result.extents]
+    described = {**_value(result.type), "argument": result.argument, "type": result.type.text()}
+    return {**described, "extents": None if extents is None else list(extents)}
 
 
 def _value(kind: ValueType) -> dict[str, Any]:

@@ -94,6 +94,9 @@ class Result:
     type: ValueType
     argument: int | None = None
     """Index of the argument whose object is returned, when the result is an argument."""
+    extents: tuple[tuple[int, ...] | None, ...] | None = None
+    """Of a new array, per axis: a postfix program over dims and symbols of the arguments (aot.h, AOT_EXPR_*), or None
+    where only the call knows it."""
 
 
 @dataclass(frozen=True)

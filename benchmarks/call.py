@@ -54,7 +54,7 @@ def main() -> int:
     print("us per call, and times the bare launch")
     table: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        library = contenders.Library(options.work or Path(folder))
+        library = contenders.Library((options.work or Path(folder)).resolve())
         for case in contenders.CASES:
             rows, missing = contenders.rows(case, package, library)
             table[case.title] = measure(rows, options.rounds, torch.cuda.synchronize)

@@ -70,6 +70,7 @@ class Library:
         self.c.bare_launch.restype = ctypes.c_double
         self.cuda = ctypes.CDLL("libcuda.so.1")
         self.launch = ctypes.cast(self.cuda.cuLaunchKernel, ctypes.c_void_p)
+        torch.zeros(1, device="cuda")  # makes the context that everybody uses
 
     def load(self, text: str) -> ctypes.c_void_p:
         """The kernel of a PTX module, in the current context."""

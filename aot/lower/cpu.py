@@ -35,6 +35,7 @@ from aot.lower import (
     frontend,
     numerics,
     reshapecheck,
+    resultextents,
     results,
     shapecheck,
     signature,
@@ -112,7 +113,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], *, wide: bool
     dump("cpu-buffers", module)
     data = BytesIO()
     module.operation.write_bytecode(data)
-    return Prepared(data.getvalue(), functions)
+    return Prepared(data.getvalue(), resultextents.found(module, functions))
 
 
 def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) -> CpuCode:

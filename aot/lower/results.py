@@ -69,6 +69,16 @@ def renew(module: ir.Module, functions: Sequence[Function]) -> None:
                     each.operands[place] = _copied(each, each.operands[place])
 
 
+def allocations(module: ir.Module, functions: Sequence[Function]) -> dict[str, dict[int, list[ir.Operation]]]:
+    """What will be handed over: by function and number of the result, the allocation of each return."""
+    found: dict[str, dict[int, list[ir.Operation]]] = {function.name: {} for function in functions}
+    for op, function in _pairs(module, functions):
+        for each in _returns(op):
+            for place, number in _arrays(function):
+                found[function.name].setdefault(number, []).append(mlir.owner(_root(each.operands[place])))
+    return found
+
+
 def hand_over(module: ir.Module, functions: Sequence[Function]) -> None:
     """Put returned arrays into memory of the caller's kind, and return numbers only."""
     for op, function in _pairs(module, functions):

@@ -31,6 +31,7 @@ from aot.lower import (
     leftovers,
     numerics,
     reshapecheck,
+    resultextents,
     results,
     schedule,
     shapecheck,
@@ -99,6 +100,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("regions", module)
     launches.emit(module, functions)
     dump("launches", module)
+    functions = resultextents.found(module, functions)
     # As allocations until here: passes know that fresh memory overlaps nothing.
     results.hand_over(module, functions)
     buffers.to_device(module)

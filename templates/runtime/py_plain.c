@@ -47,6 +47,26 @@ static int64_t fill(const aot_plain *plain, const dl_tensor *tensor, int64_t *sl
   return count;
 }
 
+/* Asking torch whether a tensor is negated only when read costs more than all other checks of it. The only such views of its public
+ * interface are imaginary parts, with even strides; a row-major one is the work of _neg_view or as_strided. So a row-major tensor
+ * is asked once, and remembered by its object and its memory. */
+static int is_lazy(PyObject *object, const aot_kind *kind, const dl_tensor *tensor, uint64_t address, int64_t count) {
+  enum { KNOWN = 64 };
+  static struct { PyObject *object; uint64_t address; } known[KNOWN];
+  if (!kind->is_neg)
+    return 0;
+  unsigned place = (unsigned)(((uintptr_t)object >> 4 ^ (uintptr_t)object >> 10) % KNOWN);
+  int remembers = count > 1 && tensor->dtype.code != AOT_DL_COMPLEX;
+  if (remembers && known[place].object == object && known[place].address == address)
+    return 0;
+  int lazy = aot_is_lazy(object, kind, tensor->dtype);
+  if (remembers && !lazy) {
+    known[place].object = object;
+    known[place].address = address;
+  }
+  return lazy;
+}
+
 int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) {
   PyObject *object = call->args[index];
   const aot_plain *plain = &call->callable->plain[index];
@@ -78,7 +98,7 @@ int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) {
   slot[2] = 0;
   call->spans[2 * index] = address;
   call->spans[2 * index + 1] = address + (uint64_t)bytes;
-  int lazy = aot_is_lazy(object, kind, tensor.dtype);
+  int lazy = is_lazy(object, kind, &tensor, address, count);
   if (lazy)
     return lazy < 0 ? -1 : 0;
   if (call->first < 0) {
