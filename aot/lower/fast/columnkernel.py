@@ -14,7 +14,8 @@ from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange, places
-from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, load_vector, store_vector
+from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard, load_vector, store_vector
+from aot.lower.fast.places import Extent
 from aot.lower.fast.region import Member
 from aot.lower.fast.rowjob import Job
 
@@ -23,21 +24,45 @@ from aot.lower.fast.rowjob import Job
 class Form:
     """How a block divides the work."""
 
-    lanes: int
-    """Threads side by side."""
-    depth: int
-    """Threads one below the other."""
+    threads: int
+    """A power of two."""
+    across: int
+    """Threads side by side, at most: fewer where there are fewer columns, which leaves more of them for the rows."""
     unroll: int
     """Rows that a thread has in flight."""
 
-    @property
-    def reach(self) -> int:
-        """Rows of a block's turn."""
-        return self.depth * self.unroll
-
     def sizes(self) -> dict[str, int]:
         """For reports."""
-        return {"across": self.lanes, "threads": self.lanes * self.depth, "rows": self.unroll}
+        return {"threads": self.threads, "across": self.across, "rows": self.unroll}
+
+    def lanes(self, columns: Extent, width: int) -> ir.Value:
+        """Threads side by side, on the host: a power of two."""
+        if columns.static is not None:
+            vectors = -(-columns.static // width)
+            return rtcalls.index(min(self.across, 1 << max(0, vectors - 1).bit_length()))
+        found, power = rtcalls.index(1), 1
+        while power < self.across:
+            more = arith.CmpIOp(arith.CmpIPredicate.ugt, columns.value, rtcalls.index(power * width)).result
+            power *= 2
+            found = arith.SelectOp(more, rtcalls.index(power), found).result
+        return found
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The form of the blocks of a launch."""
+
+    form: Form
+    lanes: ir.Value
+    reach: ir.Value
+    """Rows of a block's turn."""
+
+    @staticmethod
+    def of(form: Form, columns: Extent, width: int) -> Shape:
+        """On the host."""
+        lanes = form.lanes(columns, width)
+        depth = arith.DivUIOp(rtcalls.index(form.threads), lanes).result
+        return Shape(form, lanes, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
 
 
 _SLOT = 8
@@ -52,12 +77,13 @@ class ColumnKernel:
 
     job: Job
     width: int
-    form: Form
+    shape: Shape
     block: ir.Block
 
     def __post_init__(self) -> None:
-        tile, self.lane, self.depth = (self.block.arguments[number] for number in (0, 3, 4))
-        number = arith.AddIOp(arith.MulIOp(tile, rtcalls.index(self.form.lanes)).result, self.lane).result
+        tile, self.thread = self.block.arguments[0], self.block.arguments[3]
+        lane, self.depth = _divided(self.thread, self.shape.lanes)
+        number = arith.AddIOp(arith.MulIOp(tile, self.shape.lanes).result, lane).result
         column = arith.MulIOp(number, rtcalls.index(self.width)).result
         here = arith.CmpIOp(arith.CmpIPredicate.ult, column, self.job.space.columns.value).result
         self.column = arith.SelectOp(here, column, rtcalls.index(0)).result
@@ -97,8 +123,7 @@ class ColumnKernel:
 
     def reduce(self, rows: ir.Value, first: ir.Value, step: ir.Value, elements: Elements) -> list[ir.Value]:
         """All turns from ``first`` on, every ``step`` of them; then what the threads of a column have."""
-        reach = rtcalls.index(self.form.reach)
-        whole = arith.DivUIOp(rows, reach).result
+        whole = arith.DivUIOp(rows, self.shape.reach).result
         running = [value for member in self.members for value in _neutral(member, self.starts[member], self.width)]
         loop = scf.ForOp(first, whole, step, running)
         with ir.InsertionPoint(loop.body):
@@ -109,8 +134,11 @@ class ColumnKernel:
         return self._down(self._last_turn(rows, whole, first, step, elements, list(loop.results)))
 
     def _rows(self, turn: ir.Value) -> list[ir.Value]:
-        start = arith.AddIOp(arith.MulIOp(turn, rtcalls.index(self.form.reach)).result, self.depth).result
-        return [bodies.plus(start, number * self.form.depth) for number in range(self.form.unroll)]
+        found = [arith.AddIOp(arith.MulIOp(turn, self.shape.reach).result, self.depth).result]
+        below = arith.DivUIOp(self.shape.reach, rtcalls.index(self.shape.form.unroll)).result
+        while len(found) < self.shape.form.unroll:
+            found.append(arith.AddIOp(found[-1], below).result)
+        return found
 
     def _last_turn(
         self,
@@ -140,21 +168,41 @@ class ColumnKernel:
         return list(branch.results)
 
     def _down(self, running: list[ir.Value]) -> list[ir.Value]:
-        """The first thread of each column combines what those below it have."""
-        form, shared, offset = self.form, exchange.shared_memory(), 0
-        kept = []
+        """The first thread of each column combines what those below it have: halves, then halves of those."""
+        threads, shared, offset, kept = self.shape.form.threads, exchange.shared_memory(), 0, []
         for value in running:
             space = ir.Attribute.parse(exchange.SHARED)
-            kind = ir.MemRefType.get([form.depth, form.lanes], value.type, memory_space=space)
+            kind = ir.MemRefType.get([threads], value.type, memory_space=space)
             kept.append(memref.ViewOp(kind, shared, rtcalls.index(offset), []).result)
-            offset += form.lanes * form.depth * self.width * _SLOT
-        for value, memory in zip(running, kept, strict=True):
-            memref.StoreOp(value, memory, [self.depth, self.lane])
-        gpu.BarrierOp()
-        for below in range(1, form.depth):
-            other = [memref.LoadOp(memory, [rtcalls.index(below), self.lane]).result for memory in kept]
-            running = _combine(self.members, running, other)
+            offset += threads * self.width * _SLOT
+        half = threads // 2
+        while half:
+            wanted = arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.index(half), self.shape.lanes).result
+            step = scf.IfOp(wanted, [value.type for value in running], has_else=True)
+            with ir.InsertionPoint(step.then_block):
+                scf.YieldOp(self._halved(running, kept, half))
+            with ir.InsertionPoint(step.else_block):
+                scf.YieldOp(running)
+            running = list(step.results)
+            half //= 2
         return running
+
+    def _halved(self, running: list[ir.Value], kept: list[ir.Value], half: int) -> list[ir.Value]:
+        """The upper half of the threads leaves its values to the lower one."""
+        upper = arith.CmpIOp(arith.CmpIPredicate.uge, self.thread, rtcalls.index(half)).result
+        with guard(upper):
+            for value, memory in zip(running, kept, strict=True):
+                memref.StoreOp(value, memory, [self.thread])
+        gpu.BarrierOp()
+        lower = arith.CmpIOp(arith.CmpIPredicate.ult, self.thread, rtcalls.index(half)).result
+        choice = scf.IfOp(lower, [value.type for value in running], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            there = bodies.plus(self.thread, half)
+            other = [memref.LoadOp(memory, [there]).result for memory in kept]
+            scf.YieldOp(_combine(self.members, running, other))
+        with ir.InsertionPoint(choice.else_block):
+            scf.YieldOp(running)
+        return list(choice.results)
 
     def finish(self, results: list[ir.Value]) -> None:
         """The results, and what the other members make of them."""
@@ -209,7 +257,11 @@ def _combine(members: Sequence[Member], one: Sequence[ir.Value], other: Sequence
 def shared_bytes(job: Job, width: int, form: Form) -> int:
     """Shared memory of a block."""
     count = sum(len(member.operation.outputs) for member in job.region.reductions)
-    return count * form.lanes * form.depth * width * _SLOT
+    return count * form.threads * width * _SLOT
+
+
+def _divided(number: ir.Value, by: ir.Value) -> tuple[ir.Value, ir.Value]:
+    return arith.RemUIOp(number, by).result, arith.DivUIOp(number, by).result
 
 
 def store(value: ir.Value, memory: ir.Value, at: Sequence[ir.Value]) -> None:

@@ -11,7 +11,7 @@ the function's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
@@ -19,17 +19,19 @@ from mlir.dialects import arith, gpu, memref, scf
 from aot.lower import rtcalls, tiling
 from aot.lower.fast import places
 from aot.lower.fast.chunks import guard
-from aot.lower.fast.columnkernel import ColumnKernel, Form, load, shared_bytes, store
+from aot.lower.fast.columnkernel import ColumnKernel, Form, Shape, load, shared_bytes, store
 from aot.lower.fast.places import is_wide
-from aot.lower.fast.region import Region
+from aot.lower.fast.region import FULL, PART, Region
 from aot.lower.fast.rowjob import Job
 
-_FIRST = Form(32, 8, 8)
-_SECOND = Form(8, 16, 4)
+_FIRST = Form(256, 32, 16)
+_SECOND = Form(128, 8, 4)
 _SHARED = 48 * 1024
 """Bytes of shared memory that leave room for several blocks on a multiprocessor."""
-_BLOCKS = 1056
-"""Of the first launch, about, however few columns there are: eight for each multiprocessor of an H100."""
+_BLOCKS = 528
+"""Of the first launch, about, however few columns there are: four for each multiprocessor of an H100."""
+_ENOUGH = 3
+"""Blocks that must be wanted for the same columns before a second launch is worth its time."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ def launch(job: Job, width: int) -> None:
 
 def _launch(job: Job, width: int) -> None:
     """The columns are a multiple of the width, and aligned."""
-    tiles = arith.CeilDivUIOp(job.space.columns.value, rtcalls.index(_FIRST.lanes * width)).result
-    partials = _partials(job, tiles)
-    _first(job, width, tiles, partials)
+    shape = Shape.of(_form(job), job.space.columns, width)
+    tiles = _tiles(job, width, shape)
+    partials = _partials(job, tiles, shape)
+    _first(job, width, shape, tiles, partials)
     shared = arith.CmpIOp(arith.CmpIPredicate.ugt, partials.slices, rtcalls.index(1)).result
     with guard(shared):
         _second(job, width, partials)
@@ -79,12 +82,24 @@ def _fits(job: Job, width: int) -> bool:
     return shared_bytes(job, width, _FIRST) <= _SHARED and all(is_wide(kind) for kind in kinds)
 
 
-def _partials(job: Job, tiles: ir.Value) -> _Partials:
-    """Blocks that share columns: no more than fill the device, or than there are turns."""
+def _form(job: Job) -> Form:
+    """Fewer rows in flight where each of them is read from several places."""
+    sources = sum(source.kind in (FULL, PART) for source in job.region.sources())
+    return replace(_FIRST, unroll=max(2, _FIRST.unroll >> max(0, sources - 1).bit_length()))
+
+
+def _tiles(job: Job, width: int, shape: Shape) -> ir.Value:
+    return arith.CeilDivUIOp(job.space.columns.value, arith.MulIOp(shape.lanes, rtcalls.index(width)).result).result
+
+
+def _partials(job: Job, tiles: ir.Value, shape: Shape) -> _Partials:
+    """Blocks that share columns: no more than fill the device, each with as many turns as the others."""
     one = rtcalls.index(1)
-    turns = arith.CeilDivUIOp(job.space.rows.value, rtcalls.index(_FIRST.reach)).result
+    turns = arith.MaxUIOp(arith.CeilDivUIOp(job.space.rows.value, shape.reach).result, one).result
     wanted = arith.DivUIOp(rtcalls.index(_BLOCKS), arith.MaxUIOp(tiles, one).result).result
-    slices = arith.MaxUIOp(arith.MinUIOp(turns, wanted).result, one).result
+    enough = arith.CmpIOp(arith.CmpIPredicate.uge, wanted, rtcalls.index(_ENOUGH)).result
+    each = arith.CeilDivUIOp(turns, arith.SelectOp(enough, wanted, one).result).result
+    slices = arith.CeilDivUIOp(turns, each).result
     alone = arith.CmpIOp(arith.CmpIPredicate.eq, slices, one).result
     rows = arith.SelectOp(alone, rtcalls.index(0), slices).result
     dynamic = ir.ShapedType.get_dynamic_size()
@@ -101,7 +116,7 @@ def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: 
     one = rtcalls.index(1)
     shared = arith.ConstantOp(ir.IntegerType.get_signless(32), shared_bytes(job, width, form)).result
     op = gpu.LaunchOp(
-        (*blocks, one), (rtcalls.index(form.lanes), rtcalls.index(form.depth), one), dynamic_shared_memory_size=shared
+        (*blocks, one), (rtcalls.index(form.threads), one, one), dynamic_shared_memory_size=shared
     ).operation
     tiling.mark(op, job.region.kind, job.region.number, name, {**form.sizes(), "width": width})
     body = op.regions[0].blocks[0]
@@ -110,10 +125,10 @@ def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: 
     return body
 
 
-def _first(job: Job, width: int, tiles: ir.Value, partials: _Partials) -> None:
-    body = _kernel(job, width, _FIRST, (tiles, partials.slices), "columns")
+def _first(job: Job, width: int, shape: Shape, tiles: ir.Value, partials: _Partials) -> None:
+    body = _kernel(job, width, shape.form, (tiles, partials.slices), "columns")
     with ir.InsertionPoint.at_block_terminator(body):
-        kernel = ColumnKernel(job, width, _FIRST, body)
+        kernel = ColumnKernel(job, width, shape, body)
         done = kernel.reduce(job.space.rows.value, body.arguments[1], partials.slices, kernel.elements)
         with guard(kernel.is_first):
             alone = arith.CmpIOp(arith.CmpIPredicate.eq, partials.slices, rtcalls.index(1)).result
@@ -128,10 +143,10 @@ def _first(job: Job, width: int, tiles: ir.Value, partials: _Partials) -> None:
 
 
 def _second(job: Job, width: int, partials: _Partials) -> None:
-    tiles = arith.CeilDivUIOp(job.space.columns.value, rtcalls.index(_SECOND.lanes * width)).result
-    body = _kernel(job, width, _SECOND, (tiles, rtcalls.index(1)), "columns-finish")
+    shape = Shape.of(_SECOND, job.space.columns, width)
+    body = _kernel(job, width, _SECOND, (_tiles(job, width, shape), rtcalls.index(1)), "columns-finish")
     with ir.InsertionPoint.at_block_terminator(body):
-        kernel = ColumnKernel(job, width, _SECOND, body)
+        kernel = ColumnKernel(job, width, shape, body)
 
         def partial(row: ir.Value) -> list[ir.Value]:
             return [load(memory, [row, kernel.column], width) for memory in partials.memories]
