@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from aot.lower import views
-from aot.lower.fast import hazards, loops, operations, places, reducers
+from aot.lower.fast import hazards, loops, operations, reducers
 from aot.lower.fast.extents import Extents, Key
 from aot.lower.fast.operations import ZERO, Operand, Operation
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, SCALAR, Member, Node, Product, Region, Source, Store, level
@@ -200,7 +200,7 @@ class _Growing:
         """The region's graph."""
         space = tuple(self.known.find(key) for key in self.space)
         if self.split is None:
-            self.split = self._pointwise_split(len(space))
+            self.split = 0
         rows = self.split
         region = Region(space[:rows], space[rows:], self.turned)
         current: dict[ir.Value, Product] = {}
@@ -214,22 +214,6 @@ class _Growing:
         self._outputs(region, current)
         region.freed = [op for op in self.between if op not in region.dead]
         return region
-
-    def _pointwise_split(self, rank: int) -> int:
-        """Rows of a region without reductions: as few as let every operand lie in rows or in columns."""
-        gaps = any(not places.is_plain(each.value) for each in self._memories())
-        if gaps:
-            return 0
-        asks = any(inner.name == "linalg.index" for each in self.members for inner in each.body.operations)
-        found = {each.loops for each in self._memories() if each.loops}
-        for rows in range(rank):
-            fits = {tuple(range(rank)), tuple(range(rows)), tuple(range(rows, rank))}
-            if not asks and found <= fits:
-                return rows
-        return max(0, rank - 1)
-
-    def _memories(self) -> list[Operand]:
-        return [each for member in self.members for each in member.operands if each.is_memory]
 
     def _node(
         self,

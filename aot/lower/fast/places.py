@@ -182,6 +182,16 @@ def whole(places: Sequence[Place], room: Space, width: int) -> ir.Value | bool:
     return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
 
 
+def digits(value: ir.Value, extents: Sequence[Extent]) -> list[ir.Value]:
+    """All indices from their common number."""
+    found: list[ir.Value] = []
+    for extent in extents[:0:-1]:
+        rest = arith.DivUIOp(value, extent.value).result
+        found.append(arith.SubIOp(value, arith.MulIOp(rest, extent.value).result).result)
+        value = rest
+    return [value, *reversed(found)]
+
+
 def digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
     """One index of several from their common number."""
     for extent in extents[:number:-1]:

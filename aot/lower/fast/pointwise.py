@@ -2,8 +2,8 @@
 
 In: a region, its places and the width of vectors. Out: a ``gpu.launch``.
 
-A block that is full and aligned has straight code with vectors; the others, the last one of a row as a rule, walk over
-their elements one by one. Which of the two is the same for all threads of a block.
+Elements are numbered along all loops. Where memory is aligned, a thread has whole vectors of them, and what is left
+behind the last vector goes element by element; elsewhere everything does.
 """
 
 from __future__ import annotations
@@ -13,109 +13,124 @@ from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, places
-from aot.lower.fast.chunks import EXACT, Chunk, Evaluator, store_vector
-from aot.lower.fast.region import FULL
+from aot.lower.fast.chunks import MASKED, Chunk, guard, store_vector
+from aot.lower.fast.flat import FlatEvaluator
+from aot.lower.fast.places import Place
 from aot.lower.fast.rowjob import Job
 
 THREADS = 256
-_BYTES_IN_FLIGHT = 32
-"""That a thread reads or writes of the widest operand."""
+_VECTORS = 1
+"""Of a thread: few, so that little work reaches many multiprocessors, too."""
+_AT_ONCE = 4
+"""Elements of a thread where there are no vectors."""
 
 
 def launch(job: Job, width: int) -> ir.Operation:
     """Emit the kernel at the insertion point."""
-    vectors = max(1, _BYTES_IN_FLIGHT // 16)
-    tile = THREADS * vectors * width
+    tile = THREADS * (_VECTORS * width if width > 1 else _AT_ONCE)
     columns, one = job.space.columns.value, rtcalls.index(1)
-    tiles = arith.DivUIOp(arith.AddIOp(columns, rtcalls.index(tile - 1)).result, rtcalls.index(tile)).result
-    blocks = tiles if job.space.rows.static == 1 else arith.MulIOp(tiles, job.space.rows.value).result
+    blocks = arith.CeilDivUIOp(columns, rtcalls.index(tile)).result
     fits = _fits(job, width)
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(THREADS), one, one)).operation
-    sizes = {"threads": THREADS, "vectors": vectors, "width": width}
+    sizes = {"threads": THREADS, "vectors": _VECTORS, "width": width}
     tiling.mark(op, job.region.kind, job.region.number, "pointwise", sizes)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        block, thread = body.arguments[0], body.arguments[3]
-        row, number = _row(job, block, tiles)
-        first = arith.MulIOp(number, rtcalls.index(tile)).result
-        behind = arith.AddIOp(first, rtcalls.index(tile)).result
-        whole = arith.CmpIOp(arith.CmpIPredicate.ule, behind, columns).result
-        choice = scf.IfOp(arith.AndIOp(whole, fits).result, has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            _vectors(job, width, vectors, row, first, thread)
-            scf.YieldOp([])
-        with ir.InsertionPoint(choice.else_block):
-            _elements(job, row, arith.AddIOp(first, thread).result, arith.MinUIOp(behind, columns).result)
-            scf.YieldOp([])
+        first = arith.MulIOp(body.arguments[0], rtcalls.index(tile)).result
+        behind = arith.MinUIOp(arith.AddIOp(first, rtcalls.index(tile)).result, columns).result
+        thread = body.arguments[3]
+        if fits is False:
+            _elements(job, arith.AddIOp(first, thread).result, behind)
+            return op
+        with guard(None if fits is True else fits):
+            _vectors(job, width, first, thread)
+        if job.space.columns.static is not None and job.space.columns.static % width == 0 and fits is True:
+            return op
+        left = arith.SubIOp(columns, arith.RemUIOp(columns, rtcalls.index(width)).result).result
+        start = arith.MaxUIOp(first, left).result
+        start = start if fits is True else arith.SelectOp(fits, start, first).result
+        _elements(job, arith.AddIOp(start, thread).result, behind)
     return op
 
 
-def _fits(job: Job, width: int) -> ir.Value:
-    """Whether vectors are aligned in every row."""
-    wide = _wide(job)
-    aligned = places.aligned(wide)
-    whole = True if job.space.rows.static == 1 and not places.within(wide) else places.whole(wide, job.space, width)
+def _fits(job: Job, width: int) -> ir.Value | bool:
+    """Whether there are vectors: memory is aligned, and they lie within the innermost loop where they must."""
+    if width == 1:
+        return False
+    aligned = places.aligned(_wide(job))
+    whole = _whole(job, width) if _must_be_whole(job) else True
     if isinstance(whole, bool):
-        return aligned if whole else arith.ConstantOp(ir.IntegerType.get_signless(1), 0).result
+        return aligned if whole else False
     return arith.AndIOp(aligned, whole).result
 
 
-def _wide(job: Job) -> list[places.Place]:
+def _wide(job: Job) -> list[Place]:
     return [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.wide]
 
 
-def _row(job: Job, block: ir.Value, tiles: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The block's row, and which of its tiles."""
-    if job.space.rows.static == 1:
-        return rtcalls.index(0), block
-    word = ir.IntegerType.get_signless(32)
-    number, count = (arith.IndexCastUIOp(word, each).result for each in (block, tiles))
-    index = ir.IndexType.get()
-    row = arith.IndexCastUIOp(index, arith.DivUIOp(number, count).result).result
-    return row, arith.IndexCastUIOp(index, arith.RemUIOp(number, count).result).result
+def _must_be_whole(job: Job) -> bool:
+    """Whether vectors may not reach beyond the innermost loop: results with gaps, bodies that ask for indices."""
+    asks = any(bodies.asked(member.operation.body) for member in job.region.members)
+    return asks or any(not place.flat for _, place in job.stores)
 
 
-def _prepared(job: Job, width: int, row: ir.Value) -> Evaluator:
-    """An evaluator that has what is one for the row."""
-    code = Evaluator(job.region, job.places, job.space, width, EXACT, row, within=places.within(_wide(job)))
-    for loop in range(len(job.region.rows)):
-        code.index(loop, None)
+def _whole(job: Job, width: int) -> ir.Value | bool:
+    """Whether the innermost loop is whole vectors."""
+    extent = job.space.column_loops[-1]
+    if extent.static is not None:
+        return extent.static % width == 0
+    rest = arith.RemUIOp(extent.value, rtcalls.index(width)).result
+    return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
+
+
+def _prepared(job: Job, width: int) -> FlatEvaluator:
+    """An evaluator that has what is one for all."""
+    whole = True if width == 1 or _must_be_whole(job) else _whole(job, width)
+    code = FlatEvaluator(job.region, job.places, job.space, width, MASKED, rtcalls.index(0), whole=whole)
     for source in job.region.sources():
         if not code.varies(source):
             code.row_value(source)
     return code
 
 
-def _vectors(job: Job, width: int, vectors: int, row: ir.Value, first: ir.Value, thread: ir.Value) -> None:
-    code = _prepared(job, width, row)
+def _vectors(job: Job, width: int, first: ir.Value, thread: ir.Value) -> None:
+    code, columns = _prepared(job, width), job.space.columns
+    exact = columns.static is not None and columns.static % (THREADS * _VECTORS * width) == 0
     begin = arith.AddIOp(first, arith.MulIOp(thread, rtcalls.index(width)).result).result
     chunks = []
-    for number in range(vectors):
-        column = arith.AddIOp(begin, rtcalls.index(number * THREADS * width)).result
-        chunks.append(Chunk(column, column))
+    for number in range(_VECTORS):
+        column = bodies.plus(begin, number * THREADS * width)
+        behind = arith.AddIOp(column, rtcalls.index(width)).result
+        valid = None if exact else arith.CmpIOp(arith.CmpIPredicate.ule, behind, columns.value).result
+        chunks.append(Chunk(column, column, valid))
     _compute_and_store(job, code, chunks)
 
 
-def _elements(job: Job, row: ir.Value, first: ir.Value, behind: ir.Value) -> None:
-    loop = scf.ForOp(first, behind, rtcalls.index(THREADS))
+def _elements(job: Job, first: ir.Value, behind: ir.Value) -> None:
+    """Some at a time; behind the last one the first one of the turn is computed again, and not stored."""
+    loop = scf.ForOp(first, behind, rtcalls.index(_AT_ONCE * THREADS))
     with ir.InsertionPoint(loop.body):
-        column = loop.induction_variable
-        _compute_and_store(job, _prepared(job, 1, row), [Chunk(column, column)])
+        chunks = []
+        for number in range(_AT_ONCE):
+            column = bodies.plus(loop.induction_variable, number * THREADS)
+            valid = arith.CmpIOp(arith.CmpIPredicate.ult, column, behind).result if number else None
+            chunks.append(Chunk(column, column, valid))
+        _compute_and_store(job, _prepared(job, 1), chunks)
         scf.YieldOp([])
 
 
-def _compute_and_store(job: Job, code: Evaluator, chunks: list[Chunk]) -> None:
+def _compute_and_store(job: Job, code: FlatEvaluator, chunks: list[Chunk]) -> None:
     """All loads first, all stores last: a result may lie in an operand's memory."""
     code.prefetch([source for source in job.region.sources() if code.varies(source)], chunks)
     values = [[code.values(store.product, chunk) for store, _ in job.stores] for chunk in chunks]
     for chunk, columns in zip(chunks, values, strict=True):
-        for each, (_, place) in zip(columns, job.stores, strict=True):
-            assert place.kind == FULL
-            at = code.address(place, chunk.column)
-            if place.wide and code.width > 1:
-                store_vector(each, place.memory, at)
-                continue
-            for number, value in enumerate(bodies.unpack(each)):
-                code.store_element(place, arith.AddIOp(chunk.column, rtcalls.index(number)).result, value)
+        with guard(chunk.valid):
+            for each, (_, place) in zip(columns, job.stores, strict=True):
+                at = code.address(place, chunk.column)
+                if place.wide and code.width > 1:
+                    store_vector(each, place.memory, at)
+                    continue
+                for number, value in enumerate(bodies.unpack(each)):
+                    code.store_element(place, bodies.plus(chunk.column, number), value)

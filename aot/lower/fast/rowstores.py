@@ -55,7 +55,7 @@ def columns(
 
 
 def _store_chunk(code: Evaluator, place: Place, chunk: Chunk, values: ir.Value) -> None:
-    wide = place.wide and place.flat and code.width > 1
+    wide = place.wide and code.width > 1
     if wide and chunk.inside is None:
         store_vector(values, place.memory, code.address(place, chunk.column))
         return

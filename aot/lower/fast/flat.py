@@ -1,0 +1,105 @@
+"""Values of a region without reductions, for one thread: neighbouring elements of all loops together.
+
+In: a region whose columns are all loops, and its places. Out: values by the number of an element.
+
+Memory with all loops and no gaps is read in vectors wherever these lie. Other operands are indexed by the loops, which
+the element's number is divided into: in vectors, or one element for all, where the innermost loop is whole vectors
+(``whole``); element by element elsewhere, counting on from the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf
+
+from aot.lower import rtcalls
+from aot.lower.fast import bodies, places
+from aot.lower.fast.chunks import Chunk, Evaluator, load_vector
+from aot.lower.fast.places import Place
+from aot.lower.fast.region import Source
+
+
+@dataclass
+class FlatEvaluator(Evaluator):
+    """Evaluates nodes by the number of an element."""
+
+    whole: ir.Value | bool = True
+    """Whether vectors lie within the innermost loop."""
+
+    def prefetch(self, nodes: Sequence[Source], chunks: Sequence[Chunk]) -> None:
+        """Begin all loads before anything waits for one."""
+        flat = [node for node in nodes if self.places[node].flat]
+        others = [node for node in nodes if node not in flat]
+        super().prefetch(flat, chunks)
+        for chunk in chunks:
+            if others:
+                values = self._indexed([self.places[node] for node in others], chunk)
+                chunk.memo.update(((("raw", node), value) for node, value in zip(others, values, strict=True)))
+
+    def _indexed(self, found: Sequence[Place], chunk: Chunk) -> list[ir.Value]:
+        """Values of operands that are indexed by the loops."""
+        column = chunk.column
+        if chunk.valid is not None:
+            column = arith.SelectOp(chunk.valid, column, rtcalls.index(0)).result
+        digits = places.digits(column, self.space.column_loops)
+        if self.width == 1 or self.whole is True:
+            return [self._neighbours(place, digits) for place in found]
+        if self.whole is False:
+            return self._one_by_one(found, digits)
+        kinds = [ir.VectorType.get([self.width], place.element) for place in found]
+        choice = scf.IfOp(self.whole, kinds, has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp([self._neighbours(place, digits) for place in found])
+        with ir.InsertionPoint(choice.else_block):
+            scf.YieldOp(self._one_by_one(found, digits))
+        return list(choice.results)
+
+    def _neighbours(self, place: Place, digits: Sequence[ir.Value]) -> ir.Value:
+        """Elements that differ in the innermost loop."""
+        last = len(digits) - 1
+        if last not in place.loops or self.width == 1:
+            return bodies.broadcast(_load(place, digits), self.width)
+        if place.wide and place.loops[-1] == last:
+            return load_vector(place.memory, _indices(place, digits), self.width, place.element)
+        apart = [[*digits[:-1], bodies.plus(digits[-1], number)] for number in range(self.width)]
+        return bodies.pack([_load(place, each) for each in apart])
+
+    def _one_by_one(self, found: Sequence[Place], digits: Sequence[ir.Value]) -> list[ir.Value]:
+        extents = [extent.value for extent in self.space.column_loops]
+        apart = [list(digits)]
+        while len(apart) < self.width:
+            apart.append(_next(apart[-1], extents))
+        return [bodies.pack([_load(place, each) for each in apart]) for place in found]
+
+    def _has_lanes(self, body: ir.Block) -> bool:
+        return self.whole is True or not bodies.asked(body)
+
+    def _lanes(self, loop: int, chunk: Chunk) -> ir.Value:
+        """Bodies that ask for indices have vectors only where these lie within the innermost loop."""
+        last = len(self.space.column_loops) - 1
+        number = places.digit(chunk.column, loop, self.space.column_loops)
+        return bodies.steps(number, self.width) if loop == last else number
+
+
+def _next(digits: Sequence[ir.Value], extents: Sequence[ir.Value]) -> list[ir.Value]:
+    """The next element's indices: innermost first, and what it carries."""
+    found: list[ir.Value] = []
+    carry: ir.Value | None = None
+    for digit, extent in zip(reversed(digits), reversed(extents), strict=True):
+        more = arith.AddIOp(digit, rtcalls.index(1)).result
+        raised = more if carry is None else arith.SelectOp(carry, more, digit).result
+        over = arith.CmpIOp(arith.CmpIPredicate.uge, raised, extent).result
+        found.append(arith.SelectOp(over, rtcalls.index(0), raised).result)
+        carry = over
+    return found[::-1]
+
+
+def _indices(place: Place, digits: Sequence[ir.Value]) -> list[ir.Value]:
+    return [rtcalls.index(0) if loop < 0 else digits[loop] for loop in place.loops]
+
+
+def _load(place: Place, digits: Sequence[ir.Value]) -> ir.Value:
+    return memref.LoadOp(place.memory, _indices(place, digits)).result
