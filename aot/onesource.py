@@ -107,7 +107,11 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
     return Request(
         source=job.name,
         names=names,
-        options=Options(wide_accumulation=job.accumulate == "f32", wishes=job.wishes),
+        options=Options(
+            wide_accumulation=job.accumulate == "f32",
+            wishes=job.wishes,
+            capabilities=tuple(sorted({arch.target(image).capability for _, image in job.images})),
+        ),
         passes=job.passes,
         script=job.transform,
         cpus=job.triples if job.cpu else (),

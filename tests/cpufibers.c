@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 enum { MAX_THREADS = 1024, STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024 };
@@ -18,8 +19,9 @@ static int done[MAX_THREADS], waits[MAX_THREADS];
 static int64_t posted[MAX_THREADS], current, threads;
 static kernel *running;
 static int64_t ids[3], sizes[3];
-static _Alignas(16) char shared[SHARED];
+static char *shared; /* where 32 bits hold an address, as on a GPU */
 static int64_t shared_size;
+static int32_t early;
 
 static void thread_main(void) {
   int64_t me = current;
@@ -48,6 +50,97 @@ int64_t cpurun_exchange(int64_t value, int32_t mask) {
   return got;
 }
 
+/* Asynchronous copies: they happen as late as they may, or at once. */
+typedef struct { char *target; const char *source; int32_t size, whole, group; } copy;
+enum { MAX_COPIES = 256 };
+static copy copies[MAX_THREADS][MAX_COPIES];
+static int32_t waiting[MAX_THREADS], groups[MAX_THREADS];
+
+static void do_copy(const copy *c) {
+  memcpy(c->target, c->source, c->size);
+  memset(c->target + c->size, 0, c->whole - c->size);
+}
+
+void cpurun_copy(int64_t target, int64_t source, int32_t size, int32_t whole) {
+  copy c = { (char *)target, (const char *)source, size, whole, groups[current] };
+  if (target % whole || source % whole || size < 0 || size > whole) { fprintf(stderr, "cpurun: a copy that no GPU does\n"); abort(); }
+  if (early) { do_copy(&c); return; }
+  if (waiting[current] == MAX_COPIES) { fprintf(stderr, "cpurun: too many copies under way\n"); abort(); }
+  copies[current][waiting[current]++] = c;
+}
+
+void cpurun_commit(void) { groups[current]++; }
+
+void cpurun_wait(int32_t pending) {
+  int32_t left = 0;
+  for (int32_t n = 0; n < waiting[current]; n++) {
+    copy c = copies[current][n];
+    if (c.group < groups[current] - pending) do_copy(&c);
+    else copies[current][left++] = c;
+  }
+  waiting[current] = left;
+}
+
+/* Warps that work together: lanes post words, and each computes its own results when all have come. */
+static int32_t words[2][MAX_THREADS][10], registers[MAX_THREADS][4], turns[MAX_THREADS];
+
+static const int32_t (*gather(const int32_t *mine, int count, int kind))[10] {
+  int half = turns[current]++ & 1; /* who is ahead posts into the other half */
+  memcpy(words[half][current], mine, count * sizeof *mine);
+  wait_at(kind);
+  return words[half] + current / WARP * WARP;
+}
+
+int32_t cpurun_register(int32_t number) { return registers[current][number]; }
+
+void cpurun_ldmatrix(int32_t address, int32_t turned) {
+  if (address % 16) { fprintf(stderr, "cpurun: a row of ldmatrix that is not aligned\n"); abort(); }
+  const int32_t(*lanes)[10] = gather(&address, 1, 4);
+  int row = current % WARP / 4, pair = current % WARP % 4;
+  for (int n = 0; n < 4; n++) {
+    uint16_t both[2];
+    for (int e = 0; e < 2; e++) {
+      int line = turned ? 2 * pair + e : row, place = turned ? row : 2 * pair + e;
+      both[e] = ((uint16_t *)(intptr_t)lanes[8 * n + line][0])[place];
+    }
+    memcpy(&registers[current][n], both, 4);
+  }
+}
+
+enum { F16, BF16, S8, U8, TF32 };
+
+static double element(const int32_t *word, int kind, int place) {
+  const char *bytes = (const char *)word;
+  uint16_t half;
+  float f;
+  switch (kind) {
+    case F16: { _Float16 h; memcpy(&h, bytes + 2 * place, 2); return h; }
+    case BF16: { memcpy(&half, bytes + 2 * place, 2); uint32_t w = (uint32_t)half << 16; memcpy(&f, &w, 4); return f; }
+    case TF32: { uint32_t w = *(uint32_t *)word & 0xFFFFE000u; memcpy(&f, &w, 4); return f; }
+    default: return kind == S8 ? ((int8_t *)bytes)[place] : ((uint8_t *)bytes)[place];
+  }
+}
+
+/* 16 rows of 32 bytes times 8 columns of 32 bytes, for the thread's two neighbouring columns of two rows. */
+void cpurun_mma(int32_t kind, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t b0, int32_t b1, int32_t c0, int32_t c1,
+                int32_t c2, int32_t c3) {
+  int32_t mine[10] = { a0, a1, a2, a3, b0, b1, c0, c1, c2, c3 };
+  const int32_t(*lanes)[10] = gather(mine, 10, 5);
+  int lane = current % WARP, each = kind == TF32 ? 1 : kind < S8 ? 2 : 4;
+  for (int n = 0; n < 4; n++) {
+    double total = 0;
+    for (int word = 0; word < 8; word++) /* of a row; four lanes hold the words, two registers each half */
+      for (int e = 0; e < each; e++)
+        total += element(&lanes[lane / 4 * 4 + word % 4][n / 2 + word / 4 * 2], kind, e) *
+                 element(&lanes[(lane % 4 * 2 + n % 2) * 4 + word % 4][4 + word / 4], kind, e);
+    float sum;
+    memcpy(&sum, &mine[6 + n], 4);
+    sum += (float)total;
+    int32_t whole = mine[6 + n] + (int32_t)total;
+    memcpy(&registers[current][n], kind == S8 || kind == U8 ? (void *)&whole : (void *)&sum, 4);
+  }
+}
+
 void _mlir_ciface_cpurun_shared(bytes *out) { *out = (bytes){shared, shared, 0, shared_size, 1}; }
 
 static void run_block(int backwards) {
@@ -56,7 +149,7 @@ static void run_block(int backwards) {
     fibers[t].uc_stack.ss_sp = stacks + t * STACK;
     fibers[t].uc_stack.ss_size = STACK;
     makecontext(&fibers[t], thread_main, 0);
-    done[t] = waits[t] = 0;
+    done[t] = waits[t] = waiting[t] = groups[t] = turns[t] = 0;
   }
   memset(shared, 0xCD, shared_size < SHARED ? shared_size : SHARED);
   for (int64_t left = threads; left;) {
@@ -77,6 +170,9 @@ static void run_block(int backwards) {
 void cpurun_launch(kernel *function, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                    int64_t dynamic, int32_t backwards) {
   if (!stacks) stacks = malloc((size_t)MAX_THREADS * STACK);
+  if (!shared) shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+  if (shared == MAP_FAILED) { fprintf(stderr, "cpurun: no memory below 2 GiB\n"); abort(); }
+  early = backwards;
   threads = bx * by * bz;
   if (threads > MAX_THREADS || dynamic > SHARED) { fprintf(stderr, "cpurun: a block that no GPU has\n"); abort(); }
   running = function;

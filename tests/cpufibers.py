@@ -14,6 +14,9 @@ from mlir.dialects import arith, func, llvm, memref
 from aot import mlir
 
 WAITING = frozenset({"gpu.barrier", "gpu.shuffle", "gpu.dynamic_shared_memory"})
+"""Operations of launches whose threads depend on each other."""
+_MULTIPLICANDS = ("f16", "bf16", "s8", "u8", "tf32")
+"""As ``cpurun_mma`` numbers them."""
 _SIZES = 6
 _SHARED = "#gpu.address_space<workgroup>"
 
@@ -29,6 +32,12 @@ def declare(module: Any) -> None:
     kernel = ir.FunctionType.get([index] * _SIZES, [])
     with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
         func.FuncOp("cpurun_barrier", ir.FunctionType.get([], []), visibility="private")
+        func.FuncOp("cpurun_copy", ir.FunctionType.get([long, long, word, word], []), visibility="private")
+        func.FuncOp("cpurun_commit", ir.FunctionType.get([], []), visibility="private")
+        func.FuncOp("cpurun_wait", ir.FunctionType.get([word], []), visibility="private")
+        func.FuncOp("cpurun_ldmatrix", ir.FunctionType.get([word, word], []), visibility="private")
+        func.FuncOp("cpurun_mma", ir.FunctionType.get([word] * 11, []), visibility="private")
+        func.FuncOp("cpurun_register", ir.FunctionType.get([word], [word]), visibility="private")
         func.FuncOp("cpurun_exchange", ir.FunctionType.get([long, word], [long]), visibility="private")
         types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word], [])
         func.FuncOp("cpurun_launch", types, visibility="private")
@@ -132,19 +141,78 @@ def _replace(op: Any) -> None:
             op.results[1].replace_all_uses_with(true)
             op.results[0].replace_all_uses_with(_exchanged(op.operands[0], op.operands[1]))
             op.erase()
+        elif op.name in _TENSOR_CORES:
+            results = _TENSOR_CORES[op.name](op)
+            for old, new in zip(op.results, results, strict=True):
+                old.replace_all_uses_with(new)
+            op.erase()
         elif op.name == "gpu.dynamic_shared_memory":
             plain = func.CallOp([_bytes()], "cpurun_shared", []).results[0]
             op.results[0].replace_all_uses_with(plain)
             op.erase()
         elif op.name == "llvm.inttoptr":
             op.results[0].set_type(ir.Type.parse("!llvm.ptr"))
-        elif op.name == "nvvm.cp.async.shared.global":
-            size = ir.IntegerAttr(op.attributes["size"]).value
-            value = llvm.LoadOp(ir.IntegerType.get_signless(8 * size), op.operands[1], alignment=size).res
-            llvm.StoreOp(value, op.operands[0], alignment=size)
-            op.erase()
-        elif op.name in ("nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group"):
-            op.erase()
+
+
+def _word(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IntegerType.get_signless(32), number).result
+
+
+def _integer(pointer: ir.Value, width: int) -> ir.Value:
+    return llvm.PtrToIntOp(ir.IntegerType.get_signless(width), pointer).result
+
+
+def _copy(op: Any) -> list[ir.Value]:
+    target, source, *some = op.operands
+    whole = _word(ir.IntegerAttr(op.attributes["size"]).value)
+    size = some[0] if some else whole
+    func.CallOp([], "cpurun_copy", [_integer(target, 64), _integer(source, 64), size, whole])
+    return []
+
+
+def _commit(op: Any) -> list[ir.Value]:
+    func.CallOp([], "cpurun_commit", [])
+    return []
+
+
+def _wait(op: Any) -> list[ir.Value]:
+    func.CallOp([], "cpurun_wait", [_word(ir.IntegerAttr(op.attributes["n"]).value)])
+    return []
+
+
+def _ldmatrix(op: Any) -> list[ir.Value]:
+    turned = "col" in str(op.attributes["layout"])
+    func.CallOp([], "cpurun_ldmatrix", [_integer(op.operands[0], 32), _word(int(turned))])
+    return [_registers(op.results[0].type, ir.IntegerType.get_signless(32))]
+
+
+def _mma(op: Any) -> list[ir.Value]:
+    word = ir.IntegerType.get_signless(32)
+    kind = str(op.attributes["multiplicandAPtxType"]).split("<")[1].strip(">")
+    words = [each if each.type == word else llvm.BitcastOp(word, each).result for each in op.operands]
+    func.CallOp([], "cpurun_mma", [_word(_MULTIPLICANDS.index(kind)), *words])
+    return [_registers(op.results[0].type, op.operands[len(op.operands) - 1].type)]
+
+
+def _registers(kind: ir.Type, member: ir.Type) -> ir.Value:
+    """The four words that an instruction has left, as a struct."""
+    word = ir.IntegerType.get_signless(32)
+    made = llvm.UndefOp(kind).result
+    for number in range(4):
+        value = func.CallOp([word], "cpurun_register", [_word(number)]).results[0]
+        value = value if member == word else llvm.BitcastOp(member, value).result
+        made = llvm.InsertValueOp(made, value, ir.DenseI64ArrayAttr.get([number])).result
+    return made
+
+
+_TENSOR_CORES = {
+    "nvvm.cp.async.shared.global": _copy,
+    "nvvm.cp.async.commit.group": _commit,
+    "nvvm.cp.async.wait.group": _wait,
+    "nvvm.ldmatrix": _ldmatrix,
+    "nvvm.mma.sync": _mma,
+}
+"""What tensor cores and asynchronous copies do, in ``cpufibers.c``."""
 
 
 def _exchanged(value: ir.Value, mask: ir.Value) -> ir.Value:

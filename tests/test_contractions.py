@@ -9,9 +9,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from cpurun import Program, build
+
+from aot.lower.contract import choice
 
 SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
 
@@ -66,7 +69,14 @@ func.func @f(%a: {a}, %b: {b}, %c: {c}) -> {c} {{
   }} -> {c}
   return %r : {c}
 }}"""
+_WIDENED = "%v = arith.extf %x : {0} to f32\n%w = arith.extf %y : {0} to f32\n"
+_INTEGERS = "%v = arith.ext{0}i %x : i8 to i32\n%w = arith.ext{0}i %y : i8 to i32\n"
+_F32 = "%p = arith.mulf %v, %w : f32\n%t = arith.addf %o, %p : f32"
+_I32 = "%p = arith.muli %v, %w : i32\n%t = arith.addi %o, %p : i32"
 BODIES = {
+    ("f16", "f16", "f32"): _WIDENED.format("f16") + _F32,
+    ("bf16", "bf16", "f32"): _WIDENED.format("bf16") + _F32,
+    ("i8", "i8", "i32"): _INTEGERS.format("s") + _I32,
     ("f32", "f32", "f32"): "%p = arith.mulf %x, %y : f32\n%t = arith.addf %o, %p : f32",
     ("f64", "f64", "f64"): "%p = arith.mulf %x, %y : f64\n%t = arith.addf %p, %o : f64",
     ("i8", "i32", "i32"): "%w = arith.extsi %x : i8 to i32\n%p = arith.muli %w, %y : i32\n%t = arith.addi %o, %p : i32",
@@ -81,7 +91,7 @@ LAYOUTS = {
     "vector": ("mk,k->m", {"m": 11, "k": 33}),
     "outer_batches": ("amk,abkn->abmn", {"a": 2, "b": 2, "m": 3, "k": 8, "n": 4}),
 }
-DTYPES = {"f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4"}
+DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4"}
 
 
 def generic(einsum: str, extents: dict[str, int], types: tuple[str, str, str]) -> str:
@@ -105,15 +115,48 @@ def numbers(shape: tuple[int, ...], kind: str) -> Any:
     return random.integers(-9, 9, shape).astype(DTYPES[kind])
 
 
+TENSOR_CORES = {
+    "plain": ("mk,kn->mn", {"m": 130, "n": 72, "k": 136}),
+    "right_by_columns": ("mk,nk->mn", {"m": 67, "n": 80, "k": 80}),
+    "left_by_columns": ("km,kn->mn", {"m": 136, "n": 64, "k": 40}),
+    "heads": ("bqhd,bkhd->bhqk", {"b": 2, "q": 5, "h": 2, "d": 64, "k": 24}),
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "kind"),
+    [("plain", "f16"), ("left_by_columns", "bf16"), ("right_by_columns", "i8"), ("heads", "f16")],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_tensor_cores(layout: str, kind: str, backwards: bool) -> None:
+    """Copies come as late as they may, or at once with threads in falling order."""
+    einsum, extents = TENSOR_CORES[layout]
+    types = next(each for each in BODIES if each[:2] == (kind, kind))
+    built = program(generic(einsum, extents, types), backwards=backwards)
+    assert 'aot.schedule = "mma"' in built.ir
+    _check(built, einsum, extents, types)
+
+
+@pytest.mark.parametrize("tile", choice._TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
+def test_tiles(tile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_TILES", (tile,))
+    einsum, extents, types = "mk,kn->mn", {"m": tile.rows + 8, "n": tile.columns + 8, "k": 200}, ("f16", "f16", "f32")
+    _check(build(generic(einsum, extents, types)), einsum, extents, types)
+
+
+def _check(built: Program, einsum: str, extents: dict[str, int], types: tuple[str, str, str]) -> None:
+    inputs, output = einsum.split("->")
+    shapes = [tuple(extents[loop] for loop in part) for part in (*inputs.split(","), output)]
+    a, b, c = (numbers(shape, kind) for shape, kind in zip(shapes, types, strict=True))
+    got = built.call("f", a, b, c.copy()).results[0]
+    np.testing.assert_array_equal(got, c + np.einsum(einsum, a.astype(c.dtype), b.astype(c.dtype)))
+
+
 LAID_OUT = [(layout, ("f32", "f32", "f32")) for layout in LAYOUTS]
-LAID_OUT += [("transposed", types) for types in BODIES if types[2] != "f32"]
+LAID_OUT += [("transposed", types) for types in BODIES if types[0] in ("f64", "i8")]
 
 
 @pytest.mark.parametrize(("layout", "types"), LAID_OUT, ids=[f"{layout}-{types[0]}" for layout, types in LAID_OUT])
 def test_layouts(layout: str, types: tuple[str, str, str]) -> None:
     einsum, extents = LAYOUTS[layout]
-    inputs, output = einsum.split("->")
-    shapes = [tuple(extents[loop] for loop in part) for part in (*inputs.split(","), output)]
-    a, b, c = (numbers(shape, kind) for shape, kind in zip(shapes, types, strict=True))
-    got = program(generic(einsum, extents, types)).call("f", a, b, c.copy()).results[0]
-    np.testing.assert_array_equal(got, c + np.einsum(einsum, a.astype(c.dtype), b.astype(c.dtype)))
+    _check(program(generic(einsum, extents, types)), einsum, extents, types)

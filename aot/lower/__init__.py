@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aot import cpuvariant, mlir
+from aot import arch, cpuvariant, mlir
 from aot.lower import (
     cpu,
     device,
@@ -96,7 +96,9 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     wished.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
     if parts.tensor is not None:
         copy = cpu.copy(parts.tensor) if request.cpus else None
-        done = tensor.lower(parts.tensor, request.names, request.options, dump)
+        own = {arch.target(chip).capability for chip in own_chips}
+        options = replace(request.options, capabilities=tuple(sorted({*request.options.capabilities, *own})))
+        done = tensor.lower(parts.tensor, request.names, options, dump)
         modules.append(done.module)
         functions, messages, notes = _with_messages(done.module, done.functions), done.messages, done.notes
         if copy is not None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from aot import mlir
+from aot.arch import Capability
 from aot.lower import (
     asserts,
     bufferize,
@@ -42,6 +43,7 @@ from aot.lower import (
     vectors,
 )
 from aot.lower.contract import dispatch as contractions
+from aot.lower.contract.choice import Images
 from aot.lower.fast import dispatch
 from aot.lower.fast.wished import Wished
 from aot.mlir import Dumper
@@ -61,6 +63,8 @@ class Options:
     """Schedules that the user chose."""
     dropped: tuple[Dropped, ...] = ()
     """Kernels that turned out to need too many registers."""
+    capabilities: tuple[Capability, ...] = ()
+    """Of the images to be made; empty where none are."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     wished = Wished(options.wishes, options.dropped)
     if options.fast:
         dispatch.generalize(module)
-        contractions.emit(module, wished.free(functions))
+        contractions.emit(module, wished.free(functions), Images(options.capabilities))
         dump("contractions", module)
     fast = dispatch.emit(module, functions, wished) if options.fast else dispatch.Report(0, ())
     dump("regions", module)

@@ -12,6 +12,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower.contract import choice, contraction, forming, matching
+from aot.lower.contract.choice import Images
 from aot.lower.fast.extents import Extents
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
@@ -19,7 +20,7 @@ from aot.model import ArrayType, Function
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
 
-def emit(module: ir.Module, functions: Sequence[Function]) -> int:
+def emit(module: ir.Module, functions: Sequence[Function], images: Images) -> int:
     """Emit kernels for all contractions of these functions that are covered; their number."""
     by_name = {function.name: function for function in functions}
     done = 0
@@ -30,7 +31,7 @@ def emit(module: ir.Module, functions: Sequence[Function]) -> int:
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):
-                done += _emit(matching.match(found, known, tensors))
+                done += _emit(matching.match(found, known, tensors), images)
     return done
 
 
@@ -49,12 +50,12 @@ def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
     ]
 
 
-def _emit(match: matching.Match) -> bool:
+def _emit(match: matching.Match, images: Images) -> bool:
     groups = forming.groups(match)
     if isinstance(groups, str) or not choice.covers(match.contraction):
         return False
     with ir.InsertionPoint(match.last), match.last.location:
-        choice.launch(forming.problem(match, groups))
+        choice.launch(forming.problem(match, groups), images)
     for each in match.freed:
         each.move_after(match.last)
     for op in match.operations:

@@ -83,7 +83,7 @@ class _Code:
         self.loaders = [_Loader(self, factor, first, extent) for factor, first, extent in sides]
 
     def emit(self) -> None:
-        zero, one = tiles.zero(), rtcalls.index(1)
+        zero, one = constant(0), rtcalls.index(1)
         for loader, kept in zip(self.loaders, self.kept, strict=True):
             loader.put(loader.read(zero), kept, zero)
         gpu.BarrierOp()

@@ -9,7 +9,6 @@ spaces, those of a memref of vectors do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from mlir import ir
 from mlir.dialects import memref
@@ -23,9 +22,10 @@ from aot.lower.fast.places import VECTOR_BYTES
 class Shared:
     """An array; its last extent is a whole number of vectors."""
 
-    def __init__(self, element: ir.Type, shape: Sequence[int], start: int) -> None:
-        self.element, self.shape, self.start = element, list(shape), start
-        self.lanes = VECTOR_BYTES // rtcalls.storage_bytes(element)
+    def __init__(self, element: ir.Type, shape: Sequence[int], start: int | ir.Value, lanes: int = 0) -> None:
+        self.shape = list(shape)
+        self.start = rtcalls.index(start) if isinstance(start, int) else start
+        self.lanes = lanes or VECTOR_BYTES // rtcalls.storage_bytes(element)
         # Here, where they dominate all that comes: an access may be the first one of its kind inside a branch.
         self.elements, self.vectors = (
             self._view(element, 1),
@@ -37,15 +37,7 @@ class Shared:
         assert last % lanes == 0
         space = ir.Attribute.parse(exchange.SHARED)
         view = ir.MemRefType.get([*outer, last // lanes], kind, memory_space=space)
-        return memref.ViewOp(view, exchange.shared_memory(), rtcalls.index(self.start), []).result
-
-    @cached_property
-    def bytes(self) -> int:
-        """Size of it all."""
-        total = rtcalls.storage_bytes(self.element)
-        for each in self.shape:
-            total *= each
-        return total
+        return memref.ViewOp(view, exchange.shared_memory(), self.start, []).result
 
     def load(self, outer: Sequence[Word], last: Word, width: int) -> ir.Value:
         """``width`` elements; a vector begins at a multiple of 16 bytes."""

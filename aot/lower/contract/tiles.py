@@ -20,7 +20,7 @@ from aot.lower import rtcalls, tiling
 from aot.lower.contract.epilogue import Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.contract.words import Word, narrow
 
 _GROUP = 8
 """Tiles below each other before the next column of tiles."""
@@ -39,6 +39,7 @@ class Told:
 class Block:
     """What a block's code knows; numbers are 32-bit words."""
 
+    launch: ir.Operation
     problem: Problem
     thread: Word
     batch: tuple[ir.Value, ...]
@@ -69,7 +70,7 @@ def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, t
         number = narrow(body.arguments[0])
         batch, rest = _batch(number, down * across, sizes)
         row, column = _tile(rest, down, across)
-        yield Block(problem, narrow(body.arguments[3]), batch, row * tile[0], column * tile[1], m, n, k)
+        yield Block(op.operation, problem, narrow(body.arguments[3]), batch, row * tile[0], column * tile[1], m, n, k)
 
 
 def _extents(problem: Problem) -> list[ir.Value]:
@@ -119,6 +120,26 @@ def give(block: Block, slab: Shared, corner: tuple[Word, Word], extents: tuple[i
         scf.YieldOp([])
 
 
+def give_by_width(
+    block: Block,
+    slab: Shared,
+    corner: tuple[Word, Word],
+    extents: tuple[int, int],
+    worker: tuple[Word, int],
+    wide: tuple[ir.Value | bool, int],
+) -> None:
+    """The same by vectors of a width where results are whole ones, else by single elements."""
+    condition, width = wide
+    if isinstance(condition, bool):
+        give(block, slab, corner, extents, Worker(*worker, width if condition else 1))
+        return
+    branch = scf.IfOp(condition, has_else=True)
+    for body, size in ((branch.then_block, width), (branch.else_block, 1)):
+        with ir.InsertionPoint(body):
+            give(block, slab, corner, extents, Worker(*worker, size))
+            scf.YieldOp([])
+
+
 @dataclass(frozen=True, eq=False)
 class Worker:
     """A thread among those that share some work."""
@@ -127,8 +148,3 @@ class Worker:
     count: int
     width: int
     """Neighbouring elements that it takes at a time."""
-
-
-def zero() -> Word:
-    """The 32-bit zero."""
-    return constant(0)

@@ -1,0 +1,117 @@
+"""Instructions of tensor cores and of asynchronous copies, as operations at the insertion point.
+
+In: addresses in shared memory as 32-bit words, registers as i32. Out: registers, or nothing.
+
+A fragment is what one instruction takes from a matrix of 32 bytes in depth: 16 rows of the left factor in four
+registers, 8 columns of the right one in two. How the bytes lie is the same for every element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, llvm, memref
+
+from aot.lower.contract.words import Word
+from aot.lower.fast import exchange
+
+DEPTH_BYTES = 32
+"""Of ``k``, in one instruction."""
+CHUNK = 16
+"""Bytes of an asynchronous copy, and of a row of ``ldmatrix``."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an instruction multiplies."""
+
+    name: str
+    """As PTX spells it."""
+    bytes: int
+    """Of an element."""
+    sums: str
+    """Element type of the sums."""
+
+    @property
+    def depth(self) -> int:
+        """Elements along ``k``."""
+        return DEPTH_BYTES // self.bytes
+
+
+def word() -> ir.Type:
+    """A register."""
+    return ir.IntegerType.get_signless(32)
+
+
+def shared_base() -> Word:
+    """Address of the block's dynamic shared memory."""
+    base = memref.ExtractAlignedPointerAsIndexOp(exchange.shared_memory()).result
+    return Word(arith.IndexCastOp(word(), base).result)
+
+
+def _pointer(address: Word, space: int) -> ir.Value:
+    return llvm.IntToPtrOp(ir.Type.parse(f"!llvm.ptr<{space}>"), address.value).result
+
+
+def copy(target: Word, source: Word, size: Word) -> None:
+    """Begin to copy 16 bytes to shared memory; what is beyond ``size`` becomes zero."""
+    attributes = {
+        "modifier": ir.Attribute.parse("#nvvm<load_cache_modifier cg>"),
+        "size": ir.IntegerAttr.get(word(), CHUNK),
+    }
+    operands = [_pointer(target, 3), _pointer(source, 1), size.value]
+    ir.Operation.create("nvvm.cp.async.shared.global", [], operands, attributes)
+
+
+def commit() -> None:
+    """The copies begun since the last time are one group."""
+    ir.Operation.create("nvvm.cp.async.commit.group", [], [])
+
+
+def wait(groups: int) -> None:
+    """Until at most so many groups are under way."""
+    ir.Operation.create("nvvm.cp.async.wait.group", [], [], {"n": ir.IntegerAttr.get(word(), groups)})
+
+
+def fragments(address: Word, *, turned: bool) -> list[ir.Value]:
+    """Four matrices of 8 rows of 16 bytes, whose rows the warp's lanes name in turn; transposed for ``turned``."""
+    attributes = {
+        "num": ir.IntegerAttr.get(word(), 4),
+        "layout": ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned else 'row'}>"),
+        "shape": ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
+        "eltType": ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+    }
+    kind = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
+    found = ir.Operation.create("nvvm.ldmatrix", [kind], [_pointer(address, 3)], attributes).results[0]
+    return [part(found, number, word()) for number in range(4)]
+
+
+def part(value: ir.Value, number: int, kind: ir.Type) -> ir.Value:
+    """One member of a struct."""
+    return llvm.ExtractValueOp(kind, value, ir.DenseI64ArrayAttr.get([number])).result
+
+
+def multiply(
+    kind: Kind, left: Sequence[ir.Value], right: Sequence[ir.Value], totals: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """``totals + left * right`` for 16 rows and 8 columns; a thread has two neighbours in a row, and below them two."""
+    element = ir.Type.parse(kind.sums)
+    given = [*left, *right]
+    if kind.name == "f16":
+        pair = ir.VectorType.get([2], ir.F16Type.get())
+        given = [llvm.BitcastOp(pair, each).result for each in given]
+    attributes = {
+        "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>"),
+        "layoutB": ir.Attribute.parse("#nvvm.mma_layout<col>"),
+        "shape": ir.Attribute.parse(f"#nvvm.shape<m = 16, n = 8, k = {kind.depth}>"),
+        "multiplicandAPtxType": ir.Attribute.parse(f"#nvvm.mma_type<{kind.name}>"),
+        "multiplicandBPtxType": ir.Attribute.parse(f"#nvvm.mma_type<{kind.name}>"),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 2, 4]),
+    }
+    if kind.sums == "i32":
+        attributes["intOverflowBehavior"] = ir.Attribute.parse("#nvvm.mma_int_overflow<wrapped>")
+    four = ir.Type.parse(f"!llvm.struct<({', '.join([kind.sums] * 4)})>")
+    made = ir.Operation.create("nvvm.mma.sync", [four], [*given, *totals], attributes).results[0]
+    return [part(made, number, element) for number in range(4)]

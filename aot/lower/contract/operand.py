@@ -1,0 +1,158 @@
+"""A factor in memory that asynchronous copies can read, and its tiles in shared memory.
+
+In: address and strides as values of host code. Out: an Operand; in a kernel, copies of its tiles and the addresses of
+its fragments.
+
+Shared memory holds rows of 16-byte chunks: rows of the factor with ``k`` along them, or the other way round, as memory
+has it. A chunk's place is permuted by its row, so that neither copies nor ``ldmatrix`` meet a bank twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from aot.lower.contract import instructions
+from aot.lower.contract.instructions import CHUNK, Kind
+from aot.lower.contract.tiles import Block
+from aot.lower.contract.words import Word, constant
+from aot.lower.fast.places import Extent
+
+_ROWS = 8
+"""Of a matrix of ``ldmatrix``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """A factor; all numbers are elements."""
+
+    address: ir.Value
+    """Of the first element, in bytes."""
+    batch: tuple[Extent, ...]
+    pitch: Extent
+    turned: bool
+    """Whether its outer loop is the contiguous one, not ``k``."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The extents of an operand's tile, and of a warp's part of it."""
+
+    outer: int
+    depth: int
+    warp: int
+    """Rows or columns of a warp."""
+    is_left: bool
+    start: int
+    """Byte of a stage at which it begins."""
+
+
+class Side:
+    """One operand in a kernel."""
+
+    def __init__(
+        self, operand: Operand, part: Part, kind: Kind, block: Block, base: Word, threads: int, warp0: Word
+    ) -> None:
+        self.operand, self.part, self.kind, self.block, self.base = operand, part, kind, block, base
+        self.lane, self.thread, self.warp0 = block.thread % 32, block.thread, warp0
+        self.row_bytes = (part.outer if operand.turned else part.depth) * kind.bytes
+        self.chunks = self.row_bytes // CHUNK
+        self.step = threads // self.chunks
+        self.rows = part.depth if operand.turned else part.outer
+        self.first, self.extent = (block.m0, block.m) if part.is_left else (block.n0, block.n)
+        self.chunk, self.row = self.thread % self.chunks, self.thread // self.chunks
+        self.elements = CHUNK // kind.bytes
+        self.begin = self._begin()
+        self._prepare_copies()
+        self._prepare_fragments()
+
+    @property
+    def bytes(self) -> int:
+        """Of a tile."""
+        return self.rows * self.row_bytes
+
+    def _begin(self) -> Word:
+        """Address of the product's factor: of this block's index in the loops around."""
+        address = Word(self.operand.address).wide()
+        for index, stride in zip(self.block.batch, self.operand.batch, strict=True):
+            if stride.static != 0:
+                address = address + Word(index).wide() * Word(stride.value).wide() * self.kind.bytes
+        return address
+
+    def _swizzled(self, chunk: Word, row: Word) -> Word:
+        """Place of a chunk in its row."""
+        if self.chunks >= _ROWS:
+            return chunk ^ (row % _ROWS)
+        return chunk ^ (row // (_ROWS // self.chunks) % self.chunks)
+
+    def _shared(self, chunk: Word, row: Word) -> Word:
+        return self.base + self.part.start + row * self.row_bytes + self._swizzled(chunk, row) * CHUNK
+
+    def _size(self, first: Word, extent: Word) -> Word:
+        """Bytes of a chunk that are inside."""
+        left = (extent - first) * self.kind.bytes
+        return left.least(CHUNK).where(first.below(extent), 0)
+
+    def _prepare_copies(self) -> None:
+        """Of a thread's chunks the first one's place; the others follow by equal steps of rows."""
+        rows = [self.row + turn for turn in range(0, self.rows, self.step)]
+        if self.step % _ROWS == 0:
+            first = self._shared(self.chunk, self.row)
+            self.targets = [first + turn * self.row_bytes for turn in range(0, self.rows, self.step)]
+        else:
+            self.targets = [self._shared(self.chunk, row) for row in rows]
+        pitch = Word(self.operand.pitch.value).wide() * self.kind.bytes
+        self.stride = pitch * self.step
+        column = self.first + self.chunk * self.elements
+        if self.operand.turned:
+            self.pitch = pitch
+            self.inside = self._size(column, self.extent)
+            self.origin = self.begin + column.wide() * self.kind.bytes + self.row.wide() * pitch
+        else:
+            place = self.first + self.row
+            self.left = (self.extent - place).where(place.below(self.extent), 0)
+            self.origin = self.begin + place.wide() * pitch + (self.chunk * CHUNK).wide()
+
+    def copy(self, stage: Word, k0: Word) -> None:
+        """Begin to copy the tile at ``k0`` to a stage, of which the offset is given; nothing outside is read."""
+        if self.operand.turned:
+            source, size, behind = self.origin + k0.wide() * self.pitch, self.inside, self.block.k
+            left = (behind - (k0 + self.row)).where((k0 + self.row).below(behind), 0)
+        else:
+            k = k0 + self.chunk * self.elements
+            source, size, left = self.origin + (k0 * self.kind.bytes).wide(), self._size(k, self.block.k), self.left
+        for turn, target in enumerate(self.targets):
+            within = constant(turn * self.step).below(left)
+            instructions.copy(target + stage, source, size.where(within, 0))
+            source = source + self.stride
+
+    def _prepare_fragments(self) -> None:
+        """Addresses in the first stage, by step of ``k``, or by tile of the warp where rows are those of ``k``."""
+        lane = self.lane
+        half, low = lane // 16, lane % 16
+        other, eight = lane // _ROWS % 2, lane // 16 * _ROWS + lane % _ROWS
+        if self.operand.turned:
+            row, right = (eight, other) if self.part.is_left else (low, half)
+            chunk = self.warp0 * self.kind.bytes // CHUNK + right
+            tiles = self.part.warp // 16
+            self.places = [self._shared(chunk + 2 * tile, row) for tile in range(tiles)]
+        else:
+            row, right = (low, half) if self.part.is_left else (eight, other)
+            steps = self.part.depth // self.kind.depth
+            self.places = [self._shared(right + 2 * step, self.warp0 + row) for step in range(steps)]
+
+    def fragments(self, stage: Word, step: int) -> list[list[ir.Value]]:
+        """Registers of each 16 rows or columns of the warp, at a step of ``k``."""
+        found = []
+        for tile in range(self.part.warp // 16):
+            place, rows = (tile, step) if self.operand.turned else (step, tile)
+            address = self.places[place] + rows * 16 * self.row_bytes + stage
+            found.append(instructions.fragments(address, turned=self.operand.turned))
+        return found
+
+
+def right_tiles(registers: Sequence[Sequence[ir.Value]]) -> list[Sequence[ir.Value]]:
+    """Fragments of 8 columns each."""
+    return [each[first : first + 2] for each in registers for first in (0, 2)]
