@@ -1,10 +1,11 @@
 """CPU code of a generated package against NumPy, side by side.
 
-    python benchmarks/host.py [--threads 1 --threads 2] [--seconds 1.0] [--package FOLDER]
+    python benchmarks/host.py [--threads 1 --threads 2] [--seconds 1.0] [--processor v3] [--package FOLDER]
 
 Builds a package of examples and of ``host_kernels`` for the CPU, and runs each function in turn with NumPy's way of
 computing the same: ours, NumPy, ours, NumPy, ... Both sides get the same number of threads. The table has the shortest
-times and their ratio (below 1: ours is faster); a function whose results differ ends the run.
+times and their ratio (below 1: ours is faster); a function whose results differ ends the run. ``--processor`` holds
+both sides back to what an older processor can do.
 
 A GPU's architecture is in the package because a package has one; the driver is never called.
 """
@@ -32,8 +33,10 @@ SOURCES = [
     *sorted((HERE / "host_kernels").glob("*.mlir")),
 ]
 THREADS = ("AOT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-OVERRIDES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-"""They would hold NumPy's BLAS back to an older processor, or to smaller blocks."""
+OVERRIDES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
+"""They would hold NumPy or its BLAS back to an older processor, or to smaller blocks."""
+BLAS_CORES = {"v2": "Nehalem", "v3": "Haswell", "v4": "SkylakeX"}
+"""OpenBLAS's code for our kinds of processors."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,31 @@ def cases(np: Any) -> list[Case]:
     return [Case(name, shapes, reference) for name, sizes, reference in table for shapes in sizes]
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, processor: str | None) -> Path:
     """A folder with the package in it."""
     command = [sys.executable, "-m", "aot", "build", *map(str, SOURCES), "--archs", "sm_90,host", "--name", NAME]
-    subprocess.run([*command, "--out", str(folder / "dist"), "--work", str(folder / "work")], check=True)
+    flags = {"CFLAGS": f"-DAOT_CPU_NEWEST=AOT_CPU_{processor.upper()}"} if processor else {}
+    places = ["--out", str(folder / "dist"), "--work", str(folder / "work")]
+    subprocess.run([*command, *places], check=True, env={**os.environ, **flags})
     (wheel,) = (folder / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "package")
     return folder / "package"
+
+
+def held_back(processor: str | None) -> dict[str, str]:
+    """Environment in which NumPy uses no newer code than ours."""
+    if processor is None:
+        return {}
+    import numpy as np
+
+    levels = [each for each in np._core._multiarray_umath.__cpu_dispatch__ if not _within(each, processor)]
+    return {"OPENBLAS_CORETYPE": BLAS_CORES[processor], "NPY_DISABLE_CPU_FEATURES": " ".join(levels)}
+
+
+def _within(feature: str, processor: str) -> bool:
+    """Whether NumPy's name of a group of instructions belongs to the processor: ``X86_V3``, ``AVX512_ICL``."""
+    return processor == "v4" or (processor == "v3" and feature == "X86_V3")
 
 
 def compare(package: Path, seconds: float) -> None:
@@ -134,6 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, action="append", help="default: 1 and 2")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each function at each size")
+    parser.add_argument("--processor", choices=sorted(BLAS_CORES), help="default: what this machine has")
     parser.add_argument("--package", type=Path, help="folder that holds the package already")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -141,8 +162,9 @@ def main() -> int:
         compare(options.package, options.seconds)
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        package = options.package or build(Path(folder))
-        environment = {name: value for name, value in os.environ.items() if name not in OVERRIDES}
+        package = options.package or build(Path(folder), options.processor)
+        kept = {name: value for name, value in os.environ.items() if name not in OVERRIDES}
+        environment = {**kept, **held_back(options.processor)}
         for threads in options.threads or [1, 2]:
             command = [
                 sys.executable,

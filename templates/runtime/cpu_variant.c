@@ -35,11 +35,16 @@ static features ask(void) {
   return f;
 }
 
+#ifndef AOT_CPU_NEWEST                                          /* a build that wants older code, to measure it: CFLAGS=-DAOT_CPU_NEWEST=AOT_CPU_V2 */
+#define AOT_CPU_NEWEST AOT_CPU_V4
+#endif
+
 static int newest(void) {
   features f = ask();
   if (!all(f.leaf1, V2_ECX) || !all(f.extended, LAHF)) return -1;
-  if (!all(f.leaf1, V3_ECX) || !all(f.leaf7, V3_LEAF7) || !all(f.extended, LZCNT) || !all(f.kept, XMM_YMM)) return AOT_CPU_V2;
-  return all(f.leaf7, V4_LEAF7) && all(f.kept, XMM_TO_ZMM) ? AOT_CPU_V4 : AOT_CPU_V3;
+  if (AOT_CPU_NEWEST == AOT_CPU_V2 || !all(f.leaf1, V3_ECX) || !all(f.leaf7, V3_LEAF7) || !all(f.extended, LZCNT) || !all(f.kept, XMM_YMM))
+    return AOT_CPU_V2;
+  return AOT_CPU_NEWEST == AOT_CPU_V4 && all(f.leaf7, V4_LEAF7) && all(f.kept, XMM_TO_ZMM) ? AOT_CPU_V4 : AOT_CPU_V3;
 }
 
 static const char *const names[AOT_CPU_VARIANTS] = { [AOT_CPU_V2] = "v2", [AOT_CPU_V3] = "v3", [AOT_CPU_V4] = "v4" };
