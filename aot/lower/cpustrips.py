@@ -23,7 +23,7 @@ from aot.lower.cpuloop import nest
 from aot.lower.cpuparallel import Loops, move_body, trips
 from aot.lower.cpureduce import Reduction
 
-_COLUMNS = 512
+_COLUMNS = 1024
 """Accumulators of one strip: a few kilobytes."""
 _ROWS = 4
 """Rows that are added to a strip in one pass."""

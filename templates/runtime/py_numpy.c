@@ -1,7 +1,8 @@
 /* numpy's arrays, without numpy's headers. In: an array. Out: aot_view; and new arrays for results.
  *
- * __array_struct__ is the quickest way that numpy documents: one attribute, a C struct. (__dlpack__ refuses read-only arrays and
- * the element types of ml_dtypes; the buffer protocol is not in the Limited API of 3.10.) Types of ml_dtypes go by their name. */
+ * Arrays of a known element type are read from their fields, and made by numpy's C API: both are fixed by the ABI version, which
+ * is asked first. All others go through __array_struct__: one attribute, a C struct. (__dlpack__ refuses read-only arrays and the
+ * element types of ml_dtypes; the buffer protocol is not in the Limited API of 3.10.) Types of ml_dtypes go by their name. */
 #include "py.h"
 #include <string.h>
 
@@ -13,6 +14,15 @@ typedef struct {                                               /* numpy's PyArra
   void *data;
 } array_struct;
 
+typedef struct {                                               /* numpy's PyArrayObject_fields: the start of every array */
+  PyObject_HEAD
+  char *data;
+  int rank;
+  intptr_t *shape, *strides;
+  PyObject *base, *dtype;
+  int flags;
+} array_fields;
+
 enum { NATIVE = 0x200, WRITEABLE = 0x400, UNKNOWN_CODE = 255 };
 
 int aot_is_numpy(PyTypeObject *type) {
@@ -21,6 +31,94 @@ int aot_is_numpy(PyTypeObject *type) {
   Py_XDECREF(array);
   PyErr_Clear();
   return is;
+}
+
+/* ------------------------------------------------------------------ numpy itself */
+
+static PyObject *find_numpy(void) {
+  PyObject *numpy = aot_imported(AOT_NAME_NUMPY);
+  if (numpy)
+    return Py_NewRef(numpy);
+  numpy = PyImport_Import(aot_names[AOT_NAME_NUMPY]);
+  if (!numpy && PyErr_ExceptionMatches(PyExc_ImportError))
+    PyErr_Clear();
+  return numpy;
+}
+
+/* numpy's C API is a table of functions. NULL: a numpy of another ABI, or one that does not show the table. */
+enum { API_ABI_VERSION = 0, API_EMPTY = 184 };                  /* positions */
+enum { ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
+typedef unsigned (*abi_version)(void);
+typedef PyObject *(*maker)(int rank, const intptr_t *shape, PyObject *stolen_dtype, int fortran);
+
+static void *const *find_api(void) {
+  static const char *const modules[] = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"};
+  void *const *api = NULL;
+  for (size_t i = 0; i < sizeof modules / sizeof *modules && !api; i++) {
+    PyObject *module = PyImport_ImportModule(modules[i]), *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
+    api = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(capsule);
+    PyErr_Clear();
+  }
+  unsigned version = api ? ((abi_version)api[API_ABI_VERSION])() : 0;
+  return version == ABI_1 || version == ABI_2 ? api : NULL;
+}
+
+static void *const *numpy_api(void) {
+  static void *const *api;
+  static int asked;
+  if (!asked) {
+    api = find_api();
+    asked = 1;
+  }
+  return api;
+}
+
+/* New reference; numpy has the name itself, or ml_dtypes has it. */
+static PyObject *find_dtype(PyObject *numpy, dl_dtype dtype) {
+  char name[48];
+  dl_dtype unused;
+  aot_dtype_name(dtype, name, sizeof name);
+  if (!aot_dtype_named(name, &unused))
+    return PyObject_CallMethod(numpy, "dtype", "s", name);
+  PyObject *module = aot_imported(AOT_NAME_ML_DTYPES), *type = module ? PyObject_GetAttrString(module, name) : NULL;
+  PyErr_Clear();
+  if (!type) {
+    PyErr_Format(PyExc_TypeError, "numpy has no %s for a result: import ml_dtypes first, or pass out=", name);
+    return NULL;
+  }
+  PyObject *found = PyObject_CallMethod(numpy, "dtype", "O", type);
+  Py_DECREF(type);
+  return found;
+}
+
+/* numpy's dtype objects are immutable and live as long as numpy: those in use are kept. */
+enum { KEPT = 16 };
+typedef struct { dl_dtype dtype; PyObject *object; } kept_dtype;
+static kept_dtype kept[KEPT];
+
+static const kept_dtype *kept_for(const PyObject *object) {
+  for (int i = 0; i < KEPT; i++)
+    if (kept[i].object == object)
+      return &kept[i];
+  return NULL;
+}
+
+/* Borrowed. */
+static PyObject *known_dtype(PyObject *numpy, dl_dtype dtype) {
+  static unsigned next;
+  for (int i = 0; i < KEPT; i++)
+    if (kept[i].object && kept[i].dtype.code == dtype.code && kept[i].dtype.bits == dtype.bits)
+      return kept[i].object;
+  PyObject *found = find_dtype(numpy, dtype), *old;
+  if (!found)
+    return NULL;
+  unsigned place = next++ % KEPT;
+  old = kept[place].object;
+  kept[place] = (kept_dtype){dtype, found};
+  Py_XDECREF(old);
+  return found;
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -58,18 +156,18 @@ static int read_dtype(PyObject *object, const array_struct *array, dl_dtype *dty
   return 0;
 }
 
-static int read_strides(const array_struct *array, aot_view *view) {
+static int read_strides(const intptr_t *strides, int64_t size, aot_view *view) {
   int64_t *steps = view->dims, dense = 1;
   view->strides = NULL;
-  if (array->rank > AOT_MAX_RANK)                              /* the rank is wrong, whatever the layout */
+  if (view->rank > AOT_MAX_RANK)                               /* the rank is wrong, whatever the layout */
     return 0;
-  for (int i = array->rank - 1; i >= 0; i--) {
-    if (array->shape[i] > 1 && array->strides[i] % array->size) {
+  for (int i = view->rank - 1; i >= 0; i--) {
+    if (view->shape[i] > 1 && strides[i] % size) {
       PyErr_SetString(PyExc_ValueError, "its strides are no multiples of the element's size");
       return -1;
     }
-    steps[i] = array->shape[i] > 1 ? array->strides[i] / array->size : dense;
-    dense *= array->shape[i];
+    steps[i] = view->shape[i] > 1 ? strides[i] / size : dense;
+    dense *= view->shape[i];
   }
   view->strides = steps;
   return 0;
@@ -89,87 +187,50 @@ static int read_array(PyObject *object, aot_view *view) {
   view->device_type = DL_CPU;
   view->device = 0;
   view->readonly = !(array->flags & WRITEABLE);
-  return read_dtype(object, array, &view->dtype) || read_strides(array, view) ? -1 : 0;
+  return read_dtype(object, array, &view->dtype) || read_strides(array->strides, array->size, view) ? -1 : 0;
+}
+
+static int read_fields(const array_fields *array, dl_dtype dtype, aot_view *view) {
+  view->address = (uint64_t)(uintptr_t)array->data;
+  view->shape = (const int64_t *)array->shape;
+  view->rank = array->rank;
+  view->dtype = dtype;
+  view->device_type = DL_CPU;
+  view->device = 0;
+  view->readonly = !(array->flags & WRITEABLE);
+  return read_strides(array->strides, (dtype.bits + 7) / 8, view);
+}
+
+/* The next array of this element type can be read from its fields. */
+static void learn_dtype(dl_dtype dtype) {
+  PyObject *numpy = find_numpy();
+  if (numpy)
+    known_dtype(numpy, dtype);
+  Py_XDECREF(numpy);
+  PyErr_Clear();
 }
 
 int aot_numpy_view(PyObject *object, aot_view *view) {
+  const array_fields *array = (const array_fields *)object;
+  const kept_dtype *known = numpy_api() ? kept_for(array->dtype) : NULL;
+  if (known)
+    return read_fields(array, known->dtype, view) ? -1 : 1;
   view->holder = PyObject_GetAttr(object, aot_names[AOT_NAME_ARRAY_STRUCT]);
-  if (view->holder && !read_array(object, view))
+  if (view->holder && !read_array(object, view)) {
+    learn_dtype(view->dtype);
     return 1;
+  }
   Py_CLEAR(view->holder);
   return -1;
 }
 
 /* ------------------------------------------------------------------ making */
 
-/* New reference; numpy has the name itself, or ml_dtypes has it. */
-static PyObject *find_dtype(PyObject *numpy, dl_dtype dtype) {
-  char name[48];
-  dl_dtype unused;
-  aot_dtype_name(dtype, name, sizeof name);
-  if (!aot_dtype_named(name, &unused))
-    return PyObject_CallMethod(numpy, "dtype", "s", name);
-  PyObject *module = aot_imported(AOT_NAME_ML_DTYPES), *type = module ? PyObject_GetAttrString(module, name) : NULL;
-  PyErr_Clear();
-  if (!type) {
-    PyErr_Format(PyExc_TypeError, "numpy has no %s for a result: import ml_dtypes first, or pass out=", name);
-    return NULL;
-  }
-  PyObject *found = PyObject_CallMethod(numpy, "dtype", "O", type);
-  Py_DECREF(type);
-  return found;
-}
-
-/* numpy's dtype objects are immutable and live as long as numpy: those in use are kept. Borrowed. */
-static PyObject *known_dtype(PyObject *numpy, dl_dtype dtype) {
-  enum { KEPT = 16 };
-  static struct { dl_dtype dtype; PyObject *object; } kept[KEPT];
-  static unsigned next;
-  for (int i = 0; i < KEPT; i++)
-    if (kept[i].object && kept[i].dtype.code == dtype.code && kept[i].dtype.bits == dtype.bits)
-      return kept[i].object;
-  PyObject *found = find_dtype(numpy, dtype), *old;
-  if (!found)
-    return NULL;
-  unsigned place = next++ % KEPT;
-  old = kept[place].object;
-  kept[place].dtype = dtype;
-  kept[place].object = found;
-  Py_XDECREF(old);
-  return found;
-}
-
-/* numpy's C API is a table whose positions and types are fixed by its ABI version: `numpy.empty` without a tuple of Python numbers
- * to make and to read, half the price of a small result. NULL: a numpy of another ABI, or one that does not show the table. */
-enum { API_ABI_VERSION = 0, API_EMPTY = 184 };
-enum { ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
-typedef unsigned (*abi_version)(void);
-typedef PyObject *(*maker)(int rank, const intptr_t *shape, PyObject *stolen_dtype, int fortran);
-
-static void *const *find_api(void) {
-  static const char *const modules[] = {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"};
-  void *const *api = NULL;
-  for (size_t i = 0; i < sizeof modules / sizeof *modules && !api; i++) {
-    PyObject *module = PyImport_ImportModule(modules[i]), *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
-    api = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
-    Py_XDECREF(module);
-    Py_XDECREF(capsule);
-    PyErr_Clear();
-  }
-  unsigned version = api ? ((abi_version)api[API_ABI_VERSION])() : 0;
-  return version == ABI_1 || version == ABI_2 ? api : NULL;
-}
-
 static PyObject *empty(PyObject *numpy, const aot_value *value, const int64_t *shape) {
-  static void *const *api;
-  static int asked;
+  void *const *api = numpy_api();
   PyObject *dtype = known_dtype(numpy, (dl_dtype){value->dl_code, value->dl_bits, 1});
   if (!dtype)
     return NULL;
-  if (!asked) {
-    api = find_api();
-    asked = 1;
-  }
   if (api)
     return ((maker)api[API_EMPTY])(value->rank, (const intptr_t *)shape, Py_NewRef(dtype), 0);
   PyObject *function = PyObject_GetAttr(numpy, aot_names[AOT_NAME_EMPTY]), *extents = function ? aot_int_tuple(shape, value->rank) : NULL;
@@ -177,16 +238,6 @@ static PyObject *empty(PyObject *numpy, const aot_value *value, const int64_t *s
   Py_XDECREF(function);
   Py_XDECREF(extents);
   return made;
-}
-
-static PyObject *find_numpy(void) {
-  PyObject *numpy = aot_imported(AOT_NAME_NUMPY);
-  if (numpy)
-    return Py_NewRef(numpy);
-  numpy = PyImport_Import(aot_names[AOT_NAME_NUMPY]);
-  if (!numpy && PyErr_ExceptionMatches(PyExc_ImportError))
-    PyErr_Clear();
-  return numpy;
 }
 
 PyObject *aot_numpy_make(const aot_value *value, const int64_t *shape, uint64_t *address) {

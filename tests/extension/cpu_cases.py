@@ -177,6 +177,26 @@ def case_read_only_arrays() -> None:
     refused(ValueError, "out= for result 1.*read-only", demo.twice, F32_8, out=x[0, :].reshape(4))
 
 
+def case_numpys_fields_and_numpys_words_say_the_same() -> None:
+    """The first array of an element type is asked, those after it are read from their fields."""
+    for _ in range(2):
+        case_layouts_and_types()
+        case_read_only_arrays()
+    longlong = np.arange(2, dtype=np.longlong)
+    nothing = np.zeros(2, "bool"), np.zeros(2, "c8"), np.zeros(2, "i8"), longlong
+    ml_dtypes = __import__("ml_dtypes")
+    small = np.zeros(2, ml_dtypes.bfloat16), nothing[0], np.zeros(2, ml_dtypes.float8_e4m3fn)
+    for _ in range(2):
+        demo.types(*small, *nothing[1:])
+
+
+def case_a_numpy_of_another_abi() -> None:
+    __import__("ml_dtypes")  # it needs what is taken away here
+    np._core._multiarray_umath._ARRAY_API = None
+    case_numpys_fields_and_numpys_words_say_the_same()
+    case_small_floats_come_back()
+
+
 def case_out_and_overlaps() -> None:
     out = np.empty(8, "float32")
     assert demo.twice(F32_8, out=out) is out
