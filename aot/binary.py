@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from aot import arch, fatbin, fileset, mlir, process, ptxas
+from aot import arch, fatbin, fileset, forked, mlir, process, ptxas
 from aot import cubin as elf
 from aot.arch import Target, Version
 from aot.errors import CompilerCrash, LoweringError, MismatchError, ToolMissing
@@ -78,7 +78,7 @@ def ptx(lower: Callable[[Version], mlir.Module], target: Target, requested: str,
     words = ""
     for version in versions:
         module = lower(version)
-        tried = process.attempt(partial(_translate, module, "format=isa"))
+        tried = forked.attempt(partial(_translate, module, "format=isa"))
         if tried.died:
             words = tried.words
             continue

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import click
 
-from aot import __version__, commands, fileset, report
+from aot import __version__, cachecommand, commands, fileset, report
 from aot.config import COMPRESS
 from aot.errors import AotError, Interrupted
 
@@ -49,6 +49,9 @@ def cli() -> None:
 @click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")
 @click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")
 @click.option("--dump", metavar="DIR", help="Keep the IR after each stage there.")
+@click.option("--cache", metavar="DIR|off", help="Cache of compiled sources. Default: AOT_CACHE, else the user's.")
+@click.option("--cache-remote", metavar="DIR|URL", help="A cache that machines share. Default: AOT_CACHE_REMOTE.")
+@click.option("--executor", default="local", show_default=True, metavar="local|dask://HOST:PORT", help="Who compiles.")
 @click.option("-v", "--verbose", is_flag=True, help="Show commands and what the compilers say.")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -140,7 +143,7 @@ def new(name: str) -> None:
     report.result(str(folder))
 
 
-for _command in (commands.verify, commands.demo, commands.bench):
+for _command in (commands.verify, commands.demo, commands.bench, cachecommand.cache):
     cli.add_command(_command)
 
 

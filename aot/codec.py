@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any, TypeVar
 
 from cattrs import Converter
@@ -26,6 +27,8 @@ def _converter() -> Converter:
     converter = Converter(forbid_extra_keys=True)
     converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode("ascii"))
     converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
+    converter.register_unstructure_hook(Path, str)
+    converter.register_structure_hook(Path, lambda text, _: Path(text))
     configure_tagged_union(ArrayType | ScalarType, converter, tag_name="class")
     return converter
 

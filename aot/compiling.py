@@ -1,29 +1,33 @@
-"""Compiles the sources of a plan side by side: one ninja edge, and one process, per source.
+"""Compiles the sources of a plan side by side: one ninja edge per source, done by a foreman (``aot.foreman``).
 
-In: jobs. Out: their CompiledSources, in order; or one error that shows every source that failed.
+In: jobs. Out: what was done, and their CompiledSources, in order; or one error that shows every source that failed.
 
->>> run(jobs, work, 2, reporter)   # doctest: +SKIP
-(CompiledSource(name='softmax', ...),)
+>>> run(jobs, floor, reporter).sources   # doctest: +SKIP
+()
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from aot import fileset, job, process, resources, rules
+from aot import codec, fileset, foreman, job, process, rules, workshop
+from aot.engine import LOCAL
 from aot.errors import AotError, DiskError, ToolMissing, together
-from aot.job import CompileJob
+from aot.executor import Orders
+from aot.foreman import Event
+from aot.job import CompileJob, Failure
 from aot.model import CompiledSource
+from aot.process import Companion, Completed
 from aot.report import Reporter
 
-STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
-"""NINJA_STATUS is set so that each finished edge is one such line."""
+FINISHED = "ninja: no work to do."
 
 
 class WorkerError(Exception):
@@ -34,19 +38,87 @@ class WorkerError(Exception):
         self.traceback_text = traceback_text
 
 
-def run(jobs: Sequence[CompileJob], work: Path, parallel: int, reporter: Reporter) -> tuple[CompiledSource, ...]:
-    """Compiles all jobs, ``parallel`` at a time; a failing source does not stop the others."""
-    edges = [_edge(each, work) for each in jobs]
-    build_file = work / "build.ninja"
-    fileset.write_file(build_file, rules.build_file(edges, str(work)).encode())
-    done = process.follow(
-        [ninja(), "-f", str(build_file), "-j", str(parallel), "-k", "0"],
-        lambda line: _line(line, reporter),
-        env=_environment(),
-    )
-    failed = [each for each in jobs if (Path(each.output) / job.FAILURE).exists()]
-    if done.returncode or failed:
-        raise _error(failed, done.stdout.decode("utf-8", "replace"))
+@dataclass(frozen=True)
+class Floor:
+    """Where the work is done."""
+
+    work: Path
+    orders: Orders
+    lock: int
+    """File by which the work folder is held: as long as any process of the build has it open."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A source whose job ran."""
+
+    how: str
+    """``built`` or ``cached``."""
+    seconds: float
+
+
+@dataclass
+class Ledger:
+    """What the foreman has told so far; it tells in a thread."""
+
+    reporter: Reporter
+    jobs: dict[str, CompileJob]
+    total: int
+    done: dict[str, Done] = field(default_factory=dict)
+    failed: int = 0
+    disk: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fatal: Failure | None = None
+    slots: int = 0
+    ready: threading.Event = field(default_factory=threading.Event)
+    """Set when the foreman can work, or never will."""
+
+    def hear(self, line: str) -> None:
+        """One line of the foreman."""
+        event = foreman.decode(line)
+        if event.state == foreman.START:
+            self.reporter.started(self.jobs[event.source].path)
+        elif event.state == foreman.DONE:
+            self._ended(event)
+        elif event.state == foreman.DISK:
+            self.disk.append(event.text)
+        elif event.state == foreman.NOTE and event.text not in self.notes:
+            self.notes.append(event.text)
+            self.reporter.note(event.text)
+        elif event.state in (foreman.READY, foreman.FATAL):
+            self.slots = event.slots
+            self.fatal = codec.decode(event.text.encode(), Failure) if event.text else None
+            self.ready.set()
+
+    def _ended(self, event: Event) -> None:
+        todo = self.jobs[event.source]
+        if event.code == 0:
+            self.done[event.source] = Done(event.how, event.seconds)
+        else:
+            self.failed += 1
+        for text in _commands(todo):
+            self.reporter.detail(text)
+        self.reporter.progress(len(self.done) + self.failed, self.total, todo.path)
+
+
+def run(jobs: Sequence[CompileJob], floor: Floor, reporter: Reporter) -> dict[str, Done]:
+    """Has all jobs done whose results are not there yet; a failing source does not stop the others."""
+    edges = [_edge(each, floor.work) for each in sorted(jobs, key=_weight, reverse=True)]
+    build_file = floor.work / "build.ninja"
+    fileset.write_file(build_file, rules.build_file(edges, str(floor.work)).encode())
+    todo = process.run([ninja(), "-n", "-f", str(build_file)], cwd=floor.work)
+    said = todo.stdout.decode("utf-8", "replace")
+    if FINISHED in said:
+        return {}
+    ledger = Ledger(reporter, {each.name: each for each in jobs}, said.count("\n") or 1)
+    with workshop.foreman_in(floor.work, floor.orders, ledger.hear, ledger.ready.set, (floor.lock,)) as beside:
+        done = _ninja(build_file, floor, ledger)
+    _check(jobs, ledger, done, beside)
+    return ledger.done
+
+
+def results(jobs: Sequence[CompileJob]) -> tuple[CompiledSource, ...]:
+    """What the jobs left."""
     return tuple(job.read_result(each) for each in jobs)
 
 
@@ -64,35 +136,48 @@ def ninja() -> str:
 def _edge(each: CompileJob, work: Path) -> rules.Edge:
     description = work / "jobs" / f"{each.name}.json"
     fileset.write_file(description, job.encode(each))
-    inputs = (each.file, *((each.transform,) if each.transform else ()))
     dumped = (str(Path(each.dump) / job.FIRST_DUMP),) if each.dump else ()
-    return rules.Edge(each.path, str(description), str(Path(each.output) / job.RESULT), inputs, dumped)
+    return rules.Edge(each.path, str(description), str(Path(each.output) / job.RESULT), dumped)
 
 
-def _environment() -> dict[str, str]:
-    """Workers find the same aot that runs here, also when it runs from a checkout."""
-    root = str(resources.PACKAGE.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "NINJA_STATUS": "[%f/%t] "}
+def _weight(each: CompileJob) -> tuple[float, int]:
+    """The longest first: the end of a build is short when small jobs are left for it."""
+    return job.read_cost(each).seconds, each.bytes
 
 
-def _line(line: str, reporter: Reporter) -> None:
-    status = STATUS.fullmatch(line)
-    if status:
-        reporter.progress(int(status[1]), int(status[2]), status[3])
-    elif line:
-        reporter.detail(line)
+def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
+    """Runs the edges; None when there is nobody to do their jobs."""
+    parallel = floor.orders.slots
+    if floor.orders.executor != LOCAL:
+        ledger.ready.wait()
+        parallel = parallel or ledger.slots
+    if ledger.fatal is not None or not parallel:
+        return None
+    command = [ninja(), "-f", str(build_file), "-j", str(parallel), "-k", "0"]
+    return process.follow(command, ledger.reporter.detail, cwd=floor.work, pass_fds=(floor.lock,))
 
 
-def _error(failed: Sequence[CompileJob], said: str) -> Exception:
-    """The one error, or all of them together; ninja's own words when no job left an error."""
-    failures = [found for found in (job.read_failure(Path(each.output)) for each in failed) if found is not None]
+def _check(jobs: Sequence[CompileJob], ledger: Ledger, done: Completed | None, beside: Companion) -> None:
+    """Raises the one error, or all of them together."""
+    if ledger.fatal is not None:
+        raise job.as_error(ledger.fatal)
+    failures = [found for found in (job.read_failure(Path(each.output)) for each in jobs) if found is not None]
+    if done is not None and done.returncode == 0 and not failures:
+        return
     bugs = [found.message for found in failures if found.kind == job.BUG]
     if bugs:
-        return WorkerError("\n".join(bugs))
+        raise WorkerError("\n".join(bugs))
     problems = [job.as_error(found) for found in failures]
-    words = dict.fromkeys(re.findall(f"{job.LAST_WORDS}(.*)", said))
-    problems += [DiskError(each, hint="free some space, or choose another folder with --work") for each in words]
+    hint = "free some space, or choose another folder with --work"
+    problems += [DiskError(each, hint=hint) for each in dict.fromkeys(ledger.disk)]
     if not problems:
-        return AotError(f"ninja failed\n{said.strip()}", hint="remove the work folder (--work) and build again")
-    return together(problems, f"{len(problems)} sources failed")
+        words = beside.words or (done.stdout.decode("utf-8", "replace").strip() if done else "")
+        raise AotError(f"the build's own processes failed\n{words}", hint="build again")
+    raise together(problems, f"{len(problems)} sources failed")
+
+
+def _commands(todo: CompileJob) -> Iterator[str]:
+    """The commands that a job ran, and what they said."""
+    file = Path(todo.output) / job.LOG
+    if file.is_file():
+        yield from fileset.read_file(file).decode("utf-8", "replace").splitlines()

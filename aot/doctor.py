@@ -120,7 +120,7 @@ def _llvm(path: Path) -> tuple[str, str]:
 
 
 def _ptxas(path: Path) -> tuple[str, str]:
-    return toolchain.ptxas_version(path), str(path)
+    return toolchain.ptxas_version(path)[0], str(path)
 
 
 def _compiler() -> tuple[str, str]:

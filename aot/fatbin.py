@@ -77,7 +77,7 @@ def merge(name: str, parts: Sequence[Part], mode: str = "none") -> bytes:
     # nvFatbin takes two images of one target without a word, and a load then finds one of them only.
     targets = [part.target for part in parts]
     assert len(set(targets)) == len(targets), f"two images of one target: {targets}"
-    library = _library()
+    library = load()
     options = ["-64", *COMPRESS[mode]]
     try:
         handle = library.create(options, len(options))
@@ -100,7 +100,8 @@ def _add(library: Any, handle: Any, part: Part, name: str) -> None:
     library.add_ptx(handle, text, len(text), number, name, "")
 
 
-def _library() -> Any:
+def load() -> Any:
+    """nvFatbin; ToolMissing when it is not there."""
     try:
         library = importlib.import_module("cuda.bindings.nvfatbin")
         library.version()

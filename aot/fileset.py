@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,10 +97,7 @@ def write_tree(files: FileSet, folder: Path) -> Written:
 def publish(source: Path, folder: Path) -> Path:
     """Copies a finished file into ``folder`` under its own name; it appears there whole or not at all."""
     target = folder / source.name
-    data = read_file(source)
-    with _disk("write", target):
-        folder.mkdir(parents=True, exist_ok=True)
-        _replace(target, data)
+    write_file(target, read_file(source))
     return target
 
 
@@ -171,8 +169,28 @@ def check_ours(folder: Path, parts: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def lock(folder: Path, busy: Callable[[], None]) -> Iterator[None]:
-    """Holds ``folder`` for this process; ``busy`` is told when another one has it and must be waited for."""
+def listener(path: Path) -> Iterator[socket.socket]:
+    """A socket that other processes of this machine find under ``path``."""
+    remove(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+            with _disk("make the socket", path):
+                # The folder's path may be longer than a socket's address can be.
+                made.bind(f"/proc/self/fd/{folder}/{path.name}")
+            made.listen(socket.SOMAXCONN)
+            yield made
+    finally:
+        os.close(folder)
+        remove(path)
+
+
+@contextlib.contextmanager
+def lock(folder: Path, busy: Callable[[], None]) -> Iterator[int]:
+    """Holds ``folder`` for this process; ``busy`` is told when another one has it and must be waited for.
+
+    The file that is given is the lock: the folder is held as long as any process has it open.
+    """
     make_folder(folder)
     with _disk("lock", folder), (folder / LOCK).open("w") as file:
         try:
@@ -180,7 +198,7 @@ def lock(folder: Path, busy: Callable[[], None]) -> Iterator[None]:
         except BlockingIOError:
             busy()
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def trouble(error: OSError) -> DiskError | None:

@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,9 @@ from aot.errors import AotError, Diagnostic
 from aot.model import CompiledSource, HostObject
 from aot.wishes import Wish
 
-RESULT, FAILURE, BLOB, LOG = "source.json", "error.json", "blob.fatbin", "worker.log"
+RESULT, FAILURE, BLOB, LOG, COST = "source.json", "error.json", "blob.fatbin", "worker.log", "cost.json"
 FIRST_DUMP = "00-source.mlir"
 """The file that every dump begins with."""
-LAST_WORDS = "aot: the disk fails: "
-"""Begins the line by which a worker tells what it could not write down."""
 BUG = "bug"
 """Failure.kind of an exception that is no AotError: its message is the traceback."""
 
@@ -40,8 +39,12 @@ class CompileJob:
     """Absolute path."""
     sha256: str
     """Of the file's bytes when the build began."""
+    bytes: int
+    """Size of the file."""
     transform: str | None
     """Absolute path of its transform script."""
+    transform_sha256: str
+    """Of the script's bytes; empty without one."""
     output: str
     """Absolute path of the job's folder."""
     images: tuple[tuple[str, str], ...]
@@ -63,6 +66,16 @@ class CompileJob:
     """Tensor-level functions are compiled for CPUs, too."""
     wishes: tuple[Wish, ...] = ()
     """Schedules that ``aot.toml`` names."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the last compilation of a source took."""
+
+    peak_bytes: int = 0
+    """Memory of its largest process; 0: not known."""
+    seconds: float = 0.0
+    """Of processor time, in all its processes."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,27 @@ def as_error(found: Failure) -> AotError:
 
 def _host_name(host: HostObject) -> str:
     return f"host-{host.triple}-{host.variant}.s" if host.variant else f"host-{host.triple}.s"
+
+
+def key(job: CompileJob) -> str:
+    """The digest of all that the result depends on: neither the folder of the source nor that of the build."""
+    same = dataclasses.replace(
+        job, path=Path(job.path).name, file="", transform=None, output="", dump=None, toolkit=None, cuda=None
+    )
+    return hashlib.sha256(codec.encode(same)).hexdigest()
+
+
+def write_cost(job: CompileJob, cost: Cost) -> None:
+    """Keeps what a compilation took, for the next build's order."""
+    fileset.write_file(Path(job.output) / COST, codec.encode(cost))
+
+
+def read_cost(job: CompileJob) -> Cost:
+    """What the last compilation took; nothing is known of a new source."""
+    try:
+        return codec.decode((Path(job.output) / COST).read_bytes(), Cost)
+    except (OSError, ValueError):
+        return Cost()
 
 
 def encode(job: CompileJob) -> bytes:

@@ -14,9 +14,10 @@ missing) where they are not installed.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -33,6 +34,8 @@ Block = Any
 KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
 """Operations whose bodies run on the device."""
 
+DISTRIBUTION = "xtc-mlir-python-bindings"
+"""What the extra ``build`` installs; others may provide the same module."""
 _UNNAMED = "-"
 """File name that the bindings give to locations of a module parsed from memory."""
 _IDLE_NOTES = ("see current operation", "Available dialects")
@@ -61,6 +64,12 @@ def bindings() -> Any:
         ) from error
 
 
+def load() -> None:
+    """Imports all of the bindings that a compilation uses."""
+    bindings()
+    importlib.import_module("mlir.passmanager")
+
+
 def dialect(name: str) -> Any:
     """The bindings of one dialect: ``dialect("gpu")`` is ``mlir.dialects.gpu``."""
     bindings()
@@ -68,8 +77,14 @@ def dialect(name: str) -> Any:
 
 
 def version() -> str:
-    """Version of the bindings as the distribution that provides ``mlir`` tells it; ``unknown`` for a bare folder."""
-    bindings()
+    """Version of the bindings as the distribution that provides ``mlir`` tells it; ``unknown`` for a bare folder.
+
+    Nothing is imported: that takes longer than a build that has nothing to do.
+    """
+    if importlib.util.find_spec("mlir") is None:
+        bindings()
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(DISTRIBUTION)
     for name in sorted(metadata.packages_distributions().get("mlir", ())):
         return metadata.version(name)
     return "unknown"

@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from aot import (
@@ -22,6 +23,7 @@ from aot import (
     cpuonly,
     fatbin,
     fileset,
+    forked,
     host,
     lexer,
     lower,
@@ -60,11 +62,20 @@ class Dump:
             self.count += 1
 
 
-def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSource:
-    """Compiles one source; ``mark`` is told each step before it begins."""
+@dataclass(frozen=True)
+class Bench:
+    """What device code is made with."""
+
+    tools: Toolchain
+    dump: Dump
+    crew: forked.Crew
+
+
+def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
+    """Compiles one source; ``mark`` is told each step before it begins, ``crew`` says when targets go side by side."""
     tools = toolchain.find(job.toolkit, job.cuda)
     source = sources.read(Path(job.file))
-    if hashlib.sha256(source.data).hexdigest() != job.sha256:
+    if (_digest(source.data), _script_digest(source.transform)) != (job.sha256, job.transform_sha256):
         raise SourceError(f"{job.path}: the file changed while it was being built", hint="build again")
     texts = {} if source.data.startswith(sources.BYTECODE_MAGIC) else lexer.argument_names(source.data.decode())
     dump = Dump(job.dump)
@@ -77,7 +88,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         selected, remarks = _narrow(job, lowered, tools)
         needs = {arch.target(each.needs) for each in kernels if each.needs}
         selected = selection.specialised(selected, [each for each in needs if toolchain.supports(tools, each)])
-        blob, notes = _device(job, lowered, selected, tools, dump)
+        blob, notes = _device(job, lowered, selected, Bench(tools, dump, crew))
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
             dump("binary", lowered.host)
@@ -95,6 +106,14 @@ def compile_source(job: CompileJob, mark: Callable[[str], None]) -> CompiledSour
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
     )
     return compiled if job.images else cpuonly.reduced(compiled)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _script_digest(script: str | None) -> str:
+    return _digest(fileset.read_file(Path(script))) if script else ""
 
 
 def _portable(job: CompileJob, texts: Sequence[str]) -> tuple[str, ...]:
@@ -154,7 +173,7 @@ def _narrow(job: CompileJob, lowered: LoweredSource, tools: Toolchain) -> tuple[
 
 
 def _device(
-    job: CompileJob, lowered: LoweredSource, selected: Selection, tools: Toolchain, dump: Dump
+    job: CompileJob, lowered: LoweredSource, selected: Selection, bench: Bench
 ) -> tuple[FatBinary | None, tuple[str, ...]]:
     """The source's one fatbin, and what ptxas remarked."""
     if not job.images:
@@ -163,21 +182,24 @@ def _device(
         return _ready(job, lowered, selected)
     if lowered.device is None:
         return None, ()
-    built = _images(job, lowered.device, selected, tools, dump)
+    built = _images(job, lowered.device, selected, bench)
     blob = binary.merge(job.name, built, job.compress)
-    dump.keep("images.fatbin", blob.data)
+    bench.dump.keep("images.fatbin", blob.data)
     return blob, tuple(note for each in built for note in each.notes)
 
 
-def _images(
-    job: CompileJob, isolated: mlir.Module, selected: Selection, tools: Toolchain, dump: Dump
-) -> list[BuiltImage]:
+def _images(job: CompileJob, isolated: mlir.Module, selected: Selection, bench: Bench) -> list[BuiltImage]:
     """One image per target; all targets that the code does not fit are reported together."""
     built: list[BuiltImage] = []
     unfit: list[AotError] = []
-    for number, pick in enumerate(selected.picks):
+    tasks = [
+        partial(_image, isolated, pick.image, pick.requested, number, bench)
+        for number, pick in enumerate(selected.picks)
+    ]
+    # Files of --dump are numbered in their order.
+    for result in forked.spread(tasks, forked.Alone() if job.dump else bench.crew):
         try:
-            built.append(_image(isolated, pick.image, pick.requested, number, tools, dump))
+            built.append(result())
         except ArchUnfit as error:
             unfit.append(error)
     if unfit:
@@ -185,21 +207,19 @@ def _images(
     return built
 
 
-def _image(
-    isolated: mlir.Module, target: Target, requested: Target, number: int, tools: Toolchain, dump: Dump
-) -> BuiltImage:
+def _image(isolated: mlir.Module, target: Target, requested: Target, number: int, bench: Bench) -> BuiltImage:
     """One target's image; a source's kernels are lowered anew for each."""
 
     def lowered(version: Version) -> mlir.Module:
-        return device.lower(isolated, device.DeviceJob(target, version, number), dump)
+        return device.lower(isolated, device.DeviceJob(target, version, number), bench.dump)
 
     if target.kind == PTX:
-        built = binary.ptx(lowered, target, requested.name, tools)
+        built = binary.ptx(lowered, target, requested.name, bench.tools)
     else:
-        version = arch.cubin_ptx(target, tools.ptx)
+        version = arch.cubin_ptx(target, bench.tools.ptx)
         assert version is not None, f"{target.name} was checked against the toolchain"
-        built = binary.cubin(lowered(version), target, requested.name, tools)
-    dump.keep(f"{target.name}.ptx", built.ptx.encode())
+        built = binary.cubin(lowered(version), target, requested.name, bench.tools)
+    bench.dump.keep(f"{target.name}.ptx", built.ptx.encode())
     return built
 
 

@@ -12,60 +12,46 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aot
-from aot import ccompiler, compiling, fileset, metadata, mlir, naming, package, plan, resources, toolchain, wheel
+from aot import (
+    ccompiler,
+    compiling,
+    fileset,
+    job,
+    metadata,
+    mlir,
+    naming,
+    package,
+    packing,
+    plan,
+    resources,
+    toolchain,
+    toolid,
+    wheel,
+)
 from aot.arch import CUBIN
+from aot.buildresult import KEPT, BuildResult, BuiltSource, as_json, summary
+from aot.cachelevels import Levels
+from aot.compiling import Done
 from aot.errors import ArchUnfit
+from aot.executor import Orders
 from aot.job import CompileJob
 from aot.model import CompiledSource, Kernel, PackageSpec, ToolVersions
 from aot.plan import BuildRequest, Plan, PlannedSource
-from aot.report import Reporter, Silent, plain_table
+from aot.report import Reporter, Silent
+from aot.stamp import Stamp
 from aot.tiling import Tiling
+from aot.toolid import Identity
 
 __all__ = ["BuildRequest", "BuildResult", "as_json", "build", "summary"]
 
 
-@dataclass(frozen=True)
-class BuiltSource:
-    """What one source put into the package."""
-
-    name: str
-    path: str
-    functions: tuple[str, ...]
-    """Names of what Python can call: functions and callable kernels."""
-    kernels: int
-    images: tuple[str, ...]
-    blob_bytes: int
-    skipped: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """A finished build."""
-
-    wheel: Path
-    wheel_bytes: int
-    sdist: Path | None
-    tree: Path
-    """The generated package, which ``pip install`` takes too."""
-    package: str
-    """Import name."""
-    version: str
-    archs: tuple[str, ...]
-    sources: tuple[BuiltSource, ...]
-    left_out: tuple[str, ...]
-    """Sources that the requested architectures leave nothing of."""
-    notes: tuple[str, ...]
-    seconds: float
-
-
 _PARTS = ("jobs", "objects", "tree", "wheel")
 """Folders in the work folder, of which old files are removed."""
+_RECORD = "done.json"
 
 
 def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResult:
@@ -77,33 +63,104 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     for note in planned.notes:
         tell.note(note)
     fileset.check_ours(planned.work, _PARTS)
-    with fileset.lock(planned.work, lambda: tell.note(f"waiting for another build in '{planned.work}'")):
-        return _build(planned, tell, start)
+    with fileset.lock(planned.work, lambda: tell.note(f"waiting for another build in '{planned.work}'")) as lock:
+        return _build(planned, tell, start, lock)
 
 
-def _build(planned: Plan, tell: Reporter, start: float) -> BuildResult:
+def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResult:
     """The stages, in their order."""
-    jobs = _jobs(planned)
+    identity, levels = toolid.of(planned.toolchain), planned.engine.levels()
+    jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
     sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
     tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
-    compiled, left_out = _used(compiling.run(jobs, planned.work, planned.jobs, tell))
-    planned = dataclasses.replace(planned, left_out=(*planned.left_out, *left_out))
-    for name in left_out:
-        tell.note(f"source '{name}' is left out: it has no code for what was asked for")
+    done = compiling.run(jobs, compiling.Floor(planned.work, _orders(planned, identity), lock), tell)
+    stamp = Stamp(planned.work / _RECORD, _everything(planned, jobs))
+    result = None if done else stamp.read(BuildResult)
+    if result is not None:
+        _tell_notes(result, planned, tell)
+        kept = tuple(dataclasses.replace(each, how=KEPT, seconds=0.0) for each in result.sources)
+        return dataclasses.replace(result, sources=kept, seconds=_since(start))
+    result = _packaged(planned, jobs, done, levels, tell)
+    stamp.write(result, [path for path in (result.wheel, result.sdist) if path])
+    if levels.local:
+        levels.local.prune()
+    return dataclasses.replace(result, seconds=_since(start))
+
+
+def _packaged(
+    planned: Plan, jobs: Sequence[CompileJob], done: Mapping[str, Done], levels: Levels, tell: Reporter
+) -> BuildResult:
+    """The second half: from compiled sources to the wheel in its place."""
+    compiled, left_out = _used(compiling.results(jobs))
     naming.check_entries((each.name, function.name) for each in compiled for function in each.functions)
     for each in compiled:
-        for note in each.notes:
-            tell.note(f"{each.path}: {note}")
         for kernel in each.kernels:
             if kernel.tiling is not None:
                 tell.detail(f"{each.path}: {kernel.name}: {_described(kernel, kernel.tiling)}")
+    result = BuildResult(
+        wheel=planned.out,
+        wheel_bytes=0,
+        sdist=None,
+        tree=planned.work / "tree",
+        package=planned.package.name,
+        version=planned.package.version,
+        archs=planned.archs,
+        sources=tuple(_built(each, done) for each in compiled),
+        left_out=(*planned.left_out, *left_out),
+        notes=planned.notes,
+        seconds=0.0,
+    )
+    _tell_notes(result, planned, tell)
     tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
-    tree = planned.work / "tree"
-    fileset.write_tree(_package(planned, compiled), tree)
-    made = wheel.build(tree, planned.work / "wheel", sdist=planned.sdist)
+    files = _package(planned, compiled, result.left_out)
+    fileset.write_tree(files, result.tree)
+    options = wheel.Options(sdist=planned.sdist, epoch=planned.engine.epoch)
+    made = packing.wheel_of(files, result.tree, planned.work / "wheel", options, levels)
+    for note in levels.notes():
+        tell.note(note)
     published = fileset.publish(made.wheel, planned.out)
     sdist = fileset.publish(made.sdist, planned.out) if made.sdist else None
-    return _result(planned, compiled, published, sdist, time.monotonic() - start)
+    return dataclasses.replace(result, wheel=published, wheel_bytes=made.bytes, sdist=sdist)
+
+
+def _everything(planned: Plan, jobs: Sequence[CompileJob]) -> str:
+    """The digest of all that the result depends on, the places of its files included."""
+    digest = hashlib.sha256(packing.identity().encode())
+    for value in (planned.package, planned.archs, planned.left_out, planned.notes, planned.out, planned.sdist):
+        digest.update(f"{value}\n".encode())
+    digest.update(f"{planned.engine.epoch} {planned.compress}\n".encode())
+    for each in jobs:
+        digest.update(job.encode(each))
+    templates = package.read_templates(resources.templates())
+    for path in sorted(templates):
+        digest.update(f"{path} {len(templates[path])}\n".encode() + templates[path])
+    return digest.hexdigest()
+
+
+def _orders(planned: Plan, identity: Identity) -> Orders:
+    engine = planned.engine
+    return Orders(
+        slots=planned.jobs,
+        executor=engine.executor,
+        cache=str(engine.cache) if engine.cache else None,
+        remote=engine.remote,
+        toolkit=planned.toolkit,
+        cuda=planned.cuda,
+        identity=identity,
+    )
+
+
+def _tell_notes(result: BuildResult, planned: Plan, tell: Reporter) -> None:
+    for name in result.left_out:
+        if name not in planned.left_out:
+            tell.note(f"source '{name}' is left out: it has no code for what was asked for")
+    for each in result.sources:
+        for note in each.notes:
+            tell.note(f"{each.path}: {note}")
+
+
+def _since(start: float) -> float:
+    return round(time.monotonic() - start, 3)
 
 
 def _described(kernel: Kernel, tiling: Tiling) -> str:
@@ -123,11 +180,6 @@ def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...
     return used, tuple(each.name for each in compiled if each not in used)
 
 
-def _jobs(planned: Plan) -> tuple[CompileJob, ...]:
-    tool = _tool_id(planned)
-    return tuple(_job(planned, source, tool) for source in planned.sources)
-
-
 def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
     file = source.file
     return CompileJob(
@@ -135,7 +187,9 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         path=file.path,
         file=str(Path(file.path).absolute()),
         sha256=hashlib.sha256(file.data).hexdigest(),
+        bytes=len(file.data),
         transform=str(Path(file.transform).absolute()) if file.transform else None,
+        transform_sha256=_digest(file.transform),
         output=str(planned.work / "objects" / file.name),
         images=source.selection.names(),
         skipped=source.selection.skipped,
@@ -152,23 +206,12 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
     )
 
 
-def _package(planned: Plan, compiled: Sequence[CompiledSource]) -> fileset.FileSet:
+def _package(planned: Plan, compiled: Sequence[CompiledSource], left_out: Sequence[str]) -> fileset.FileSet:
     """The generated package as a value."""
     spec = _spec(planned, compiled)
     templates = package.read_templates(resources.templates())
-    document = {**metadata.manifest(spec, compiled), "left_out": list(planned.left_out)}
+    document = {**metadata.manifest(spec, compiled), "left_out": list(left_out)}
     return package.render(spec, compiled, document, templates)
-
-
-def _tool_id(planned: Plan) -> str:
-    """Identifies what compiles: versions, and the bytes of aot itself, which change in a checkout."""
-    digest = hashlib.sha256()
-    tools = planned.toolchain
-    for text in (aot.__version__, mlir.version(), str(tools.ptxas), tools.ptxas_version, tools.llvm_version):
-        digest.update(text.encode() + b"\0")
-    for file in sorted(resources.PACKAGE.rglob("*.py")):
-        digest.update(file.relative_to(resources.PACKAGE).as_posix().encode() + b"\0" + fileset.read_file(file) + b"\0")
-    return digest.hexdigest()
 
 
 def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
@@ -204,26 +247,12 @@ def callables(compiled: CompiledSource) -> tuple[str, ...]:
     return (*(function.name for function in compiled.functions), *kernels)
 
 
-def _result(
-    planned: Plan, compiled: Sequence[CompiledSource], published: Path, sdist: Path | None, seconds: float
-) -> BuildResult:
-    return BuildResult(
-        wheel=published,
-        wheel_bytes=published.stat().st_size,
-        sdist=sdist,
-        tree=planned.work / "tree",
-        package=planned.package.name,
-        version=planned.package.version,
-        archs=planned.archs,
-        sources=tuple(_built(each) for each in compiled),
-        left_out=planned.left_out,
-        notes=planned.notes,
-        seconds=round(seconds, 3),
-    )
+def _digest(script: str | None) -> str:
+    return hashlib.sha256(fileset.read_file(Path(script))).hexdigest() if script else ""
 
 
-def _built(compiled: CompiledSource) -> BuiltSource:
-    fatbin = compiled.fatbin
+def _built(compiled: CompiledSource, done: Mapping[str, Done]) -> BuiltSource:
+    fatbin, ran = compiled.fatbin, done.get(compiled.name, Done(KEPT, 0.0))
     return BuiltSource(
         name=compiled.name,
         path=compiled.path,
@@ -233,20 +262,6 @@ def _built(compiled: CompiledSource) -> BuiltSource:
         blob_bytes=len(fatbin.data) if fatbin else 0,
         skipped=compiled.skipped,
         notes=compiled.notes,
+        how=ran.how,
+        seconds=ran.seconds,
     )
-
-
-def as_json(result: BuildResult) -> dict[str, object]:
-    """The result as plain values."""
-    plain = dataclasses.asdict(result)
-    return {key: str(value) if isinstance(value, Path) else value for key, value in plain.items()}
-
-
-def summary(result: BuildResult) -> str:
-    """A table of the sources, and one line about the wheel."""
-    rows = [
-        [each.name, str(len(each.functions)), str(each.kernels), " ".join(each.images), str(each.blob_bytes)]
-        for each in result.sources
-    ]
-    table = plain_table("", ["source", "callables", "kernels", "images", "bytes"], rows)
-    return f"{table}\nbuilt {result.package} {result.version} in {result.seconds:.1f} s: {result.wheel_bytes} bytes"

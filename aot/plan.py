@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import archlist, config, driver, fatbin, fileset, naming, selection, sources, toolchain
+from aot import archlist, config, driver, engine, fatbin, fileset, naming, selection, sources, toolchain
 from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
+from aot.engine import LOCAL, Engine
 from aot.errors import ArchUnfit, ConfigError, UsageError
 from aot.model import SourceFile
 from aot.selection import Selection
@@ -50,6 +51,12 @@ class BuildRequest:
     toolkit: str | None = None
     cuda: int | None = None
     dump: str | None = None
+    cache: str | None = None
+    """Folder of the cache, or ``off``."""
+    cache_remote: str | None = None
+    """Folder or URL of a cache that several machines share."""
+    executor: str = LOCAL
+    """``local``, or ``dask://HOST:PORT``."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,8 @@ class Plan:
     compress: str
     """``none``, ``fast`` or ``size``: what ``auto`` means here is settled."""
     jobs: int
+    """Jobs at a time; 0: as many as the executor can do."""
+    engine: Engine
     sdist: bool
     out: Path
     work: Path
@@ -119,6 +128,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     )
     out, work = Path(request.out).absolute(), Path(request.work).absolute()
     dump = Path(request.dump).absolute() if request.dump else None
+    work_engine = engine.of(request.executor, request.cache, request.cache_remote, env)
     for place in filter(None, (out, work, dump)):
         fileset.check_writable(place)
     return Plan(
@@ -131,7 +141,8 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         cuda=cuda,
         triples=_triples(settings, host=requested.host, sdist=request.sdist),
         compress=fatbin.compression(request.compress or settings.build.compress or "none", tools),
-        jobs=request.jobs or _jobs(env),
+        jobs=request.jobs or (_jobs(env) if request.executor == LOCAL else 0),
+        engine=work_engine,
         sdist=request.sdist,
         out=out,
         work=work,

@@ -1,4 +1,4 @@
-"""The door to other programs: run a command, or one of our own modules where a crash does no harm.
+"""The door to other programs: run a command to its end, follow what it says, or have it run beside us.
 
 In: a command whose first word is an absolute path. Out: Completed, with everything it said.
 
@@ -8,29 +8,28 @@ b'1\\n'
 
 from __future__ import annotations
 
-import faulthandler
+import contextlib
 import os
 import re
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
+import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from aot.errors import AotError, CompilerCrash, ToolMissing
-
-STAGE_FILE = "AOT_STAGE_FILE"
-"""Environment variable through which a worker is told where to write what it is about to do."""
 
 _LAST_WORDS = re.compile(
     r"LLVM ERROR: .*|.*Assertion .* failed.*|.*\bUNREACHABLE executed.*|fatal error: .*|^MemoryError.*", re.MULTILINE
 )
 """What LLVM says before it aborts the process."""
+_PATIENCE = 20
+"""Seconds that a companion may take to end."""
 _DEADLY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
 """Signals of a crash; the others ask a process to stop."""
 
@@ -91,6 +90,7 @@ def follow(
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Completed:
     """As ``run``, but every line that the command writes (both streams) goes to ``line`` when it comes.
 
@@ -102,7 +102,13 @@ def follow(
     kept: list[bytes] = []
     try:
         child = subprocess.Popen(
-            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            words,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
         )
     except OSError as error:
         raise ToolMissing(f"cannot start '{words[0]}': {error.strerror}", hint="run `aot doctor`") from error
@@ -118,6 +124,63 @@ def follow(
             child.send_signal(signal.SIGINT)
             raise
     return Completed(words, child.returncode, b"".join(kept), b"", time.monotonic() - start)
+
+
+@dataclass
+class Companion:
+    """A program that runs beside ours."""
+
+    words: str = ""
+    """What it said on its standard error; known after its end."""
+
+
+@contextlib.contextmanager
+def companion(
+    command: Sequence[str],
+    line: Callable[[str], None],
+    *,
+    env: Mapping[str, str],
+    pass_fds: Sequence[int],
+    over: Callable[[], None],
+) -> Iterator[Companion]:
+    """A program beside ours for as long as the block takes: its standard input then ends, and so must it.
+
+    The input also ends when this process is killed. Every line of its output goes to ``line``, and then the end
+    of it to ``over``, in a thread.
+    """
+    beside = Companion()
+
+    def read(lines: IO[bytes]) -> None:
+        for raw in lines:
+            line(raw.decode("utf-8", "replace"))
+        over()
+
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, pass_fds=pass_fds
+        )
+        assert child.stdout is not None
+        reader = threading.Thread(target=read, args=(child.stdout,))
+        reader.start()
+        try:
+            yield beside
+        finally:
+            _end(child)
+            reader.join()
+            child.stdout.close()
+            said.seek(0)
+            beside.words = said.read().decode("utf-8", "replace").strip()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends the standard input of a companion, and with it the companion."""
+    assert child.stdin is not None
+    child.stdin.close()
+    try:
+        child.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def check(
@@ -140,22 +203,6 @@ def check(
     )
 
 
-def run_worker(module: str, arguments: Sequence[str], *, subject: str, timeout: float | None = None) -> Completed:
-    """Run ``python -m module arguments`` in a process of its own.
-
-    A death by signal (MLIR and LLVM abort on some bad input) becomes CompilerCrash, which names
-    ``subject`` (the source), the last step that ``stage_marker`` was told, and LLVM's last words.
-    """
-    with tempfile.TemporaryDirectory(prefix="aot-") as scratch:
-        stage = Path(scratch, "stage")
-        environment = {**os.environ, STAGE_FILE: str(stage), "PYTHONFAULTHANDLER": ""}
-        done = run([sys.executable, "-m", module, *arguments], env=environment, timeout=timeout)
-        last = stage.read_text(encoding="utf-8") if stage.exists() else "start"
-    if died(done):
-        raise crash(done, subject, last)
-    return done
-
-
 def died(done: Completed) -> bool:
     """Whether a process did not end by its own decision.
 
@@ -169,8 +216,8 @@ def died(done: Completed) -> bool:
 def crash(done: Completed, subject: str, stage: str) -> CompilerCrash:
     """The error for a process that died while working on ``subject``."""
     said = done.stderr.decode("utf-8", "replace")
-    words = _LAST_WORDS.findall(said)
-    reason = words[-1].strip() if words else "\n".join(said.strip().splitlines()[-3:])
+    words = last_words(done)
+    reason = words or "\n".join(said.strip().splitlines()[-3:])
     killed = " (killed from outside: out of memory?)" if abs(done.returncode) in (9, 137) else ""
     return CompilerCrash(
         f"{subject}: the compiler died with {exit_text(done.returncode)}{killed} in: {stage}\n{reason}".rstrip(),
@@ -178,19 +225,10 @@ def crash(done: Completed, subject: str, stage: str) -> CompilerCrash:
     )
 
 
-def stage_marker() -> Callable[[str], None]:
-    """In a worker: the function that records what is about to run (see run_worker); elsewhere it does nothing."""
-    path = os.environ.get(STAGE_FILE)
-    if not path:
-        return lambda stage: None
-    # One small write per step, kept open: the file must be whole even if the next instruction aborts.
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-
-    def record(stage: str) -> None:
-        os.ftruncate(file, 0)
-        os.pwrite(file, stage.encode("utf-8"), 0)
-
-    return record
+def last_words(done: Completed) -> str:
+    """What LLVM said before it ended the process; empty when it said nothing."""
+    found = _LAST_WORDS.findall(done.stderr.decode("utf-8", "replace"))
+    return found[-1].strip() if found else ""
 
 
 def exit_text(returncode: int) -> str:
@@ -201,52 +239,3 @@ def exit_text(returncode: int) -> str:
         return signal.Signals(-returncode).name
     except ValueError:
         return f"signal {-returncode}"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A computation that was tried in a child process."""
-
-    data: bytes | None
-    """Its result; None when it raised or died."""
-    died: bool
-    """The child crashed, or LLVM ended it."""
-    words: str
-    """LLVM's last words, when it died."""
-
-
-def attempt(compute: Callable[[], bytes]) -> Attempt:
-    """Run ``compute`` in a forked copy of this process, so that a crash of it is only an answer.
-
-    For work on objects that live in this process (IR), which no command line could carry.
-    """
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as result:
-        with warnings.catch_warnings():
-            # Python 3.12 warns of threads at a fork; the child only computes, and leaves without clean-up.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
-        if child == 0:
-            _compute_in_child(compute, result.fileno(), said.fileno())
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        done = Completed(("fork",), code, b"", said.read(), 0.0)
-        result.seek(0)
-        last = _LAST_WORDS.findall(done.words())
-        return Attempt(result.read() if code == 0 else None, died(done), last[-1].strip() if last else "")
-
-
-def _compute_in_child(compute: Callable[[], bytes], result: int, said: int) -> None:
-    """Never returns: whatever happens, nothing of the parent's clean-up may run twice."""
-    code = 1
-    try:
-        # A crash is an answer here; whoever runs us may print tracebacks for it elsewhere.
-        faulthandler.disable()
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-        data = memoryview(compute())
-        while data:
-            data = data[os.write(result, data) :]
-        code = 0
-    finally:
-        os._exit(code)

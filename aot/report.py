@@ -25,6 +25,9 @@ class Reporter(Protocol):
     def stage(self, text: str) -> None:
         """A stage begins."""
 
+    def started(self, what: str) -> None:
+        """Work on a piece of the stage has begun."""
+
     def progress(self, done: int, total: int, what: str) -> None:
         """``done`` of ``total`` pieces of the stage are finished, ``what`` was the last."""
 
@@ -42,6 +45,7 @@ class Silent:
     """Tells nothing; the Reporter of the Python API."""
 
     def stage(self, text: str) -> None: ...
+    def started(self, what: str) -> None: ...
     def progress(self, done: int, total: int, what: str) -> None: ...
     def note(self, text: str) -> None: ...
     def detail(self, text: str) -> None: ...
@@ -56,6 +60,8 @@ class Plain:
 
     def stage(self, text: str) -> None:
         say(text)
+
+    def started(self, what: str) -> None: ...
 
     def progress(self, done: int, total: int, what: str) -> None:
         say(f"[{done}/{total}] {what}")
@@ -88,6 +94,8 @@ class Terminal:
         # A new task: resetting the old one would keep its count.
         self.bar.remove_task(self.task)
         self.task = self.bar.add_task(text, total=None)
+
+    def started(self, what: str) -> None: ...
 
     def progress(self, done: int, total: int, what: str) -> None:
         self.bar.update(self.task, completed=done, total=total)

@@ -2,7 +2,7 @@
 
 In: one Edge per source. Out: the text of ``build.ninja``.
 
->>> edge = Edge("softmax", "/w/jobs/softmax.json", "/w/objects/softmax/source.json", ("/k/softmax.mlir",))
+>>> edge = Edge("softmax", "/w/jobs/softmax.json", "/w/objects/softmax/source.json")
 >>> "source.json: compile" in build_file([edge], "/w")
 True
 """
@@ -26,11 +26,9 @@ class Edge:
     source: str
     """What a progress line calls it."""
     job: str
-    """Absolute path of the job's description, an input too: a changed option compiles again."""
+    """Absolute path of the job's description: the input, with digests of the source and of all else that counts."""
     output: str
     """Absolute path of the file that is there when the source is done."""
-    inputs: tuple[str, ...]
-    """Absolute paths of files that the job reads."""
     also: tuple[str, ...] = ()
     """Absolute paths of further outputs: when one is gone, the job runs again."""
 
@@ -43,7 +41,11 @@ def build_file(edges: Sequence[Edge], work: str) -> str:
     )
     environment.filters.update(path=_path, text=_text, word=_word)
     return environment.get_template("build.ninja.in").render(
-        edges=edges, work=work, python=sys.executable, rules=str(folder / "compile.ninja")
+        edges=edges,
+        work=work,
+        python=sys.executable,
+        edge=str(resources.PACKAGE / "edge.py"),
+        rules=str(folder / "compile.ninja"),
     )
 
 

@@ -11,10 +11,12 @@ PosixPath('.../site-packages/nvidia/cu13/bin/ptxas')
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,8 @@ class Toolchain:
     """Version of the toolkit that ptxas belongs to."""
     ptxas_version: str
     """As ptxas gives it: ``13.5.37``."""
+    ptxas_build: str
+    """Which build of it: ``cuda_13.5.r13.5/compiler.39125733_0``."""
     archs: tuple[str, ...]
     """Architectures that this ptxas can assemble for, as it spells them, sorted."""
     libdevice: Path | None
@@ -74,24 +78,26 @@ def find(
     """All tools, or ToolMissing that says where each was looked for and what to install."""
     env = os.environ if environment is None else environment
     ptxas = find_ptxas(toolkit, cuda, env)
-    version = ptxas_version(ptxas)
+    folder = ptxas.parent.parent
+    opt, llc = (find_llvm(tool, env) for tool in ("opt", "llc"))
+    said = _answers(ptxas, llc)
+    version = said.ptxas_version
     release = (int(version.split(".")[0]), int(version.split(".")[1]))
     if release < OLDEST:
         raise ToolMissing(f"{ptxas} is of CUDA {version}; this needs {OLDEST[0]}.{OLDEST[1]} or newer")
     if cuda is not None and release[0] != cuda:
         raise ToolMissing(f"CUDA {cuda} was asked for, but {ptxas} is of CUDA {version}")
-    folder = ptxas.parent.parent
-    opt, llc = (find_llvm(tool, env) for tool in ("opt", "llc"))
     extras = [folder / "bin", *(root / PYPI_FOLDERS[13] / "bin" for root in _package_roots("nvidia"))]
     return Toolchain(
         ptxas=ptxas,
         cuda=release,
         ptxas_version=version,
-        archs=ptxas_archs(ptxas),
+        ptxas_build=said.ptxas_build,
+        archs=said.archs,
         libdevice=_first([folder / "nvvm" / "libdevice" / "libdevice.10.bc"]),
         opt=opt,
         llc=llc,
-        llvm_version=llvm_version(llc),
+        llvm_version=said.llvm_version,
         nvdisasm=_first(place / "nvdisasm" for place in extras),
         cuobjdump=_first(place / "cuobjdump" for place in extras),
     )
@@ -185,13 +191,33 @@ def cuda_of_ptx(isa: Version) -> Version:
     return next((cuda for cuda in known if ptx_of_cuda(cuda) >= isa), known[-1])
 
 
-def ptxas_version(ptxas: Path) -> str:
-    """``13.5.37``."""
+@dataclass(frozen=True)
+class Answers:
+    """What the tools say about themselves."""
+
+    ptxas_version: str
+    ptxas_build: str
+    archs: tuple[str, ...]
+    llvm_version: str
+
+
+@functools.lru_cache
+def _answers(ptxas: Path, llc: Path) -> Answers:
+    """Asked side by side, and once in a process: each takes longer to start than to answer."""
+    with ThreadPoolExecutor() as threads:
+        version = threads.submit(ptxas_version, ptxas)
+        archs = threads.submit(ptxas_archs, ptxas)
+        llvm = threads.submit(llvm_version, llc)
+        return Answers(*version.result(), archs.result(), llvm.result())
+
+
+def ptxas_version(ptxas: Path) -> tuple[str, str]:
+    """``13.5.37``, and which build of it."""
     said = process.check([ptxas, "--version"], error=ToolMissing, timeout=60).stdout.decode()
     found = re.search(r"\bV(\d+\.\d+\.\d+)", said)
     if found is None:
         raise ToolMissing(f"{ptxas} does not tell its version; is it ptxas?")
-    return found[1]
+    return found[1], said.strip().rpartition("\n")[2].removeprefix("Build ")
 
 
 def ptxas_archs(ptxas: Path) -> tuple[str, ...]:

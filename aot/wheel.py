@@ -24,12 +24,19 @@ from aot.wheelfile import extension_of, problems, retagged
 
 _MODULES = ("build", "scikit_build_core", "auditwheel", "elftools")
 """What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
-_EPOCH = "315532800"
-"""1980-01-01, the first date a zip file can hold: the clock must not show in a wheel."""
 _PROGRESS = re.compile(r"-- |\[\d+/\d+\] |\*+ |TIP ")
 _SHOWN = 60
 """Lines of a failed build that are shown."""
-_SETTINGS = {"NO_COLOR": "1", "LC_ALL": "C", "SOURCE_DATE_EPOCH": _EPOCH, "PYTHONSAFEPATH": "1"}
+_SETTINGS = {"NO_COLOR": "1", "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for beside the tree."""
+
+    sdist: bool = False
+    epoch: int = 315532800
+    """Date of all files, in seconds; the default is the first that a zip file can hold."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +51,22 @@ class BuiltWheel:
     sdist: Path | None = None
 
 
-def build(tree: Path, folder: Path, *, sdist: bool = False) -> BuiltWheel:
+def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     """Builds the tree's wheel (and source distribution) into ``folder``; PackageError when either fails a check."""
     _check_tools()
     made = fileset.make_folder(folder / "made")
     for old in made.iterdir():
         fileset.remove(old)
-    kinds = ["--wheel", "--sdist"] if sdist else ["--wheel"]
+    kinds = ["--wheel", "--sdist"] if options.sdist else ["--wheel"]
     # The build folder is kept: the runtime's C files are the same bytes in every package, and compiled once.
-    options = ["--no-isolation", "--outdir", str(made.resolve()), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
-    _python("build", *kinds, *options, str(tree.resolve()), cwd=made)
+    words = ["--no-isolation", "--outdir", str(made.resolve()), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
+    _python("build", *kinds, *words, str(tree.resolve()), cwd=made, epoch=options.epoch)
     raw = _one(made, "*.whl")
     platform = _platform(raw)
-    name, data = retagged(raw.name, fileset.read_file(raw), platform)
+    name, data = retagged(raw.name, fileset.read_file(raw), platform, options.epoch)
     _check(tree, name, data)
     fileset.write_file(folder / name, data)
-    archive = _one(made, "*.tar.gz") if sdist else None
+    archive = _one(made, "*.tar.gz") if options.sdist else None
     return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)
 
 
@@ -72,12 +79,16 @@ def _check_tools() -> None:
         )
 
 
-def _python(module: str, *arguments: str, cwd: Path) -> process.Completed:
+def _python(module: str, *arguments: str, cwd: Path, epoch: int) -> process.Completed:
     """Runs a module of this Python away from the user's folder; its words become the error when it fails.
 
     Compilers and CMake speak through the build frontend on both of its streams, so both are shown.
     """
-    done = process.run([sys.executable, "-m", module, *arguments], cwd=cwd, env={**os.environ, **_SETTINGS})
+    done = process.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=cwd,
+        env={**os.environ, **_SETTINGS, "SOURCE_DATE_EPOCH": str(epoch)},
+    )
     if done.returncode == 0:
         return done
     said = [
@@ -100,7 +111,7 @@ def _one(folder: Path, pattern: str) -> Path:
 
 def _platform(wheel: Path) -> str:
     """The tag that says which Linux the extension's symbols need."""
-    done = _python("auditwheel", "show", "--json", str(wheel.resolve()), cwd=wheel.parent)
+    done = _python("auditwheel", "show", "--json", str(wheel.resolve()), cwd=wheel.parent, epoch=Options().epoch)
     report = json.loads(done.stdout)
     outside = sorted(report["external_libs"])
     if outside:

@@ -2,7 +2,7 @@
 
 In: bytes of a wheel or of its extension. Out: bytes and words. Nothing is written.
 
->>> retagged("a-1-cp310-abi3-linux_x86_64.whl", data, "manylinux_2_34_x86_64")[0]   # doctest: +SKIP
+>>> retagged("a-1-cp310-abi3-linux_x86_64.whl", data, "manylinux_2_34_x86_64", 315532800)[0]   # doctest: +SKIP
 'a-1-cp310-abi3-manylinux_2_34_x86_64.whl'
 """
 
@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import re
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -32,11 +33,10 @@ _PYTHON = re.compile(r"_?Py")
 _MANIFEST = "/aot.json"
 _MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """Ends of platform tags -> machines as the manifest names them."""
-_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
 
 
-def retagged(name: str, data: bytes, platform: str) -> tuple[str, bytes]:
+def retagged(name: str, data: bytes, platform: str, epoch: int) -> tuple[str, bytes]:
     """The wheel under another platform tag: file name, WHEEL, RECORD and the manifest's machines; all else is kept."""
     stem, _, old = name.removesuffix(".whl").rpartition("-")
     files = dict(_members(data))
@@ -46,7 +46,7 @@ def retagged(name: str, data: bytes, platform: str) -> tuple[str, bytes]:
     for path in [path for path in files if path.endswith(_MANIFEST)]:
         files[path] = _for_machine(files[path], platform)
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
-    return f"{stem}-{platform}.whl", _zipped(files, last=f"{info}/RECORD")
+    return f"{stem}-{platform}.whl", _zipped(files, last=f"{info}/RECORD", date=time.gmtime(epoch)[:6])
 
 
 def _for_machine(manifest: bytes, platform: str) -> bytes:
@@ -100,12 +100,12 @@ def _record(files: Mapping[str, bytes], own: str) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def _zipped(files: Mapping[str, bytes], *, last: str) -> bytes:
+def _zipped(files: Mapping[str, bytes], *, last: str, date: tuple[int, int, int, int, int, int]) -> bytes:
     """RECORD comes last, as the wheel format recommends."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in sorted(files, key=lambda path: (path == last, path)):
-            member = zipfile.ZipInfo(path, _FIRST_DATE)
+            member = zipfile.ZipInfo(path, date)
             member.external_attr = _MODE
             member.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(member, files[path])

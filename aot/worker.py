@@ -1,76 +1,108 @@
-"""Compiles one source: ``python -m aot.worker JOB``, one ninja edge each.
+"""Does one job: its result is taken from the cache, or the source is compiled.
 
-In: the file of a CompileJob. Out: the job's folder with a result or an error, and exit code 0 or 1.
-The compilation runs in a child process, since bad IR can abort MLIR and LLVM: then the error
-names the source and the stage.
+In: a CompileJob. Out: the job's folder with a result or an error. This runs in a process of its own, since bad IR
+can abort MLIR and LLVM (``aot.forked``, ``aot.executor``).
 
->>> main(["build/jobs/softmax.json"])   # doctest: +SKIP
+>>> compile_job(job, mark, Alone(), Levels()).code   # doctest: +SKIP
 0
 """
 
 from __future__ import annotations
 
-import sys
+import importlib
 import traceback
-from collections.abc import Sequence
+import zlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aot import fileset, job, process
-from aot.errors import AotError, CompilerCrash, DiskError
+from aot import codec, fatbin, fileset, job, mlir, toolchain
+from aot.cachelevels import Levels
+from aot.errors import AotError, DiskError
+from aot.forked import Crew, Mark
 from aot.job import CompileJob, Failure
+from aot.model import CompiledSource
 
-HERE = "--here"
-"""Compile in this process."""
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs a job in a child process, or here."""
-    here = arguments[0] == HERE
-    try:
-        todo = job.decode(fileset.read_file(Path(arguments[-1])))
-        fileset.remove(Path(todo.output) / job.FAILURE)
-        return compile_here(todo) if here else _guarded(todo, arguments[-1])
-    except DiskError as error:
-        # Where nothing can be written, ninja's own output is the way to the command line.
-        sys.stderr.write(f"{job.LAST_WORDS}{error.message}\n")
-        return 1
+BUILT, CACHED = "built", "cached"
+PACKED = 1
+"""zlib's level for cached results: assembly and fatbins shrink to a fifth, at the speed of the disk."""
 
 
-def _guarded(todo: CompileJob, description: str) -> int:
-    """The job in a child; a child that dies leaves an error all the same."""
+@dataclass(frozen=True)
+class JobDone:
+    """What came of a job."""
+
+    code: int
+    """0, or 1 when its folder holds an error."""
+    how: str = ""
+    """``built`` or ``cached``, when it went well."""
+    disk: str = ""
+    """Why nothing could be written, not even an error."""
+    notes: tuple[str, ...] = ()
+
+
+def prepare(toolkit: str | None, cuda: int | None) -> None:
+    """Loads everything that jobs need into this process, of which they are forks."""
+    mlir.load()
+    fatbin.load()
+    importlib.import_module("aot.onesource")
+    toolchain.find(toolkit, cuda)
+
+
+def compile_job(todo: CompileJob, mark: Mark, crew: Crew, levels: Levels) -> JobDone:
+    """Does the job; its error becomes a file."""
     folder = Path(todo.output)
+    done = from_cache(todo, levels)
+    if done is not None:
+        return done
     try:
-        done = process.run_worker("aot.worker", [HERE, description], subject=todo.path)
-    except CompilerCrash as crash:
-        if job.read_failure(folder) is None:
-            job.write_failure(folder, job.failure(crash))
-        return 1
-    if job.LAST_WORDS in done.words():
-        raise DiskError(done.words().partition(job.LAST_WORDS)[2].partition("\n")[0])
-    fileset.write_file(folder / job.LOG, done.stdout + done.stderr)
-    if done.returncode and job.read_failure(folder) is None:
-        job.write_failure(folder, Failure(job.BUG, f"{todo.path}: the worker failed\n{done.words()}"))
-    return done.returncode
+        compiled = _compiled(todo, mark, crew)
+        if isinstance(compiled, Failure):
+            job.write_failure(folder, compiled)
+            return JobDone(1, notes=levels.notes())
+        job.write_result(todo, compiled)
+        levels.put(job.key(todo), packed(compiled))
+        return JobDone(0, BUILT, notes=levels.notes())
+    except DiskError as error:
+        return JobDone(1, disk=error.message)
 
 
-def compile_here(todo: CompileJob) -> int:
-    """The job itself; its error becomes a file."""
+def from_cache(todo: CompileJob, levels: Levels) -> JobDone | None:
+    """Takes the result from the cache; None when it is not there."""
+    try:
+        fileset.remove(Path(todo.output) / job.FAILURE)
+        # The IR of each stage is kept by stages only.
+        found = None if todo.dump else levels.get(job.key(todo))
+        if found is None:
+            return None
+        job.write_result(todo, unpacked(todo, found))
+        fileset.remove(Path(todo.output) / job.LOG)
+    except DiskError as error:
+        return JobDone(1, disk=error.message)
+    return JobDone(0, CACHED, notes=levels.notes())
+
+
+def _compiled(todo: CompileJob, mark: Mark, crew: Crew) -> CompiledSource | Failure:
     from aot import onesource
 
     try:
-        job.write_result(todo, onesource.compile_source(todo, process.stage_marker()))
+        return onesource.compile_source(todo, mark, crew)
     except AotError as error:
-        job.write_failure(Path(todo.output), job.failure(error))
-        return 1
+        if isinstance(error, DiskError):
+            raise
+        return job.failure(error)
     except Exception as error:
         trouble = fileset.trouble(error) if isinstance(error, OSError) else None
         if trouble is not None:
             raise trouble from error
         text = f"while compiling {todo.path}:\n{''.join(traceback.format_exception(error))}"
-        job.write_failure(Path(todo.output), Failure(job.BUG, text))
-        return 1
-    return 0
+        return Failure(job.BUG, text)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def packed(compiled: CompiledSource) -> bytes:
+    """A result as the cache keeps it: without the folder that the source lies in."""
+    return zlib.compress(codec.encode(replace(compiled, path="")), PACKED)
+
+
+def unpacked(todo: CompileJob, data: bytes) -> CompiledSource:
+    """The result of a job out of the cache."""
+    return replace(codec.decode(zlib.decompress(data), CompiledSource), path=todo.path)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from aot import arch, archlist, binary, cubin, fatbin, mlir, process, ptxas, toolchain
+from aot import arch, archlist, binary, cubin, fatbin, forked, mlir, process, ptxas, toolchain
 from aot.arch import PTX, Target, target
 from aot.binary import BuiltImage
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, MismatchError, ToolMissing, UsageError
@@ -243,21 +242,21 @@ def test_functions_that_kernels_call_are_no_kernels(tools: Toolchain) -> None:
     assert "helper" not in found.ptx
 
 
-def test_a_kernel_that_llvm_dies_on_is_a_crash_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "dying_worker.py").write_text(
-        "from aot import mlir, process\n"
-        f"source = b'{EMPTY}'\n"
-        "with mlir.context(process.stage_marker()) as ctx:\n"
-        f"    module = mlir.parse(source, '{PATH}', ctx)\n"
-        "    mlir.run_passes(module, ['gpu.module(convert-gpu-to-nvvm)'], 'lowering')\n"
-        "    mlir.run_passes(module, ['nvvm-attach-target{chip=sm_100 features=+ptx60}'], 'lowering')\n"
-        "    mlir.run_passes(module, ['gpu-module-to-binary{format=isa}'], 'translating')\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(binary.__file__).parents[1])]))
-    with pytest.raises(CompilerCrash, match=PATH) as caught:
-        process.run_worker("dying_worker", [], subject=PATH)
-    assert "in: translating: gpu-module-to-binary" in caught.value.message
-    assert "LLVM ERROR: PTX version 6.0 does not support target 'sm_100'" in caught.value.message
+def test_a_kernel_that_llvm_dies_on_is_a_crash_with_the_source() -> None:
+    def compute(mark: forked.Mark) -> bytes:
+        with mlir.context(mark) as ctx:
+            module = mlir.parse(EMPTY.encode(), PATH, ctx)
+            mlir.run_passes(module, ["gpu.module(convert-gpu-to-nvvm)"], "lowering")
+            mlir.run_passes(module, ["nvvm-attach-target{chip=sm_100 features=+ptx60}"], "lowering")
+            mlir.run_passes(module, ["gpu-module-to-binary{format=isa}"], "translating")
+        return b""
+
+    outcome = forked.finish(forked.start(compute))
+    assert process.died(outcome.done)
+    message = process.crash(outcome.done, PATH, outcome.stage).message
+    assert message.startswith(PATH)
+    assert "in: translating: gpu-module-to-binary" in message
+    assert "LLVM ERROR: PTX version 6.0 does not support target 'sm_100'" in message
 
 
 def test_a_cuda_12_toolkit_gets_ptx_that_it_reads(tools: Toolchain) -> None:

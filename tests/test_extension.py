@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, compiled: CompiledSource) -> 
     """The wheel of the test package."""
     folder = tmp_path_factory.mktemp("package")
     tree = source.write(folder / "tree", source.spec(top_level=(("twice", "demo"),)), compiled)
-    return wheel.build(tree, folder / "wheel", sdist=True)
+    return wheel.build(tree, folder / "wheel", wheel.Options(sdist=True))
 
 
 @pytest.fixture(scope="session")

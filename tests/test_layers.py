@@ -27,11 +27,12 @@ STAGES = {
     "wheel": ("aot.wheel",),
 }
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
-ORDER = ("aot.pipeline", "aot.onesource", "aot.plan", "aot.worker")
-"""What may import stages: the pipeline, its half inside a worker, and the plan, which reads the sources."""
+ORDER = ("aot.pipeline", "aot.onesource", "aot.plan", "aot.packing")
+"""What may import stages: the pipeline, its half inside a worker, the plan, which reads the sources, and the step that
+knows whether a wheel must be built at all."""
 FRONT = (
     *("aot.cli", "aot.__main__", "aot.report", "aot.doctor", "aot.inspection", "aot.scaffold", "aot.pipeline"),
-    *("aot.commands", "aot.verify", "aot.verifying", "aot.demo", "aot.bench", "aot.chart"),
+    *("aot.cachecommand", "aot.commands", "aot.verify", "aot.verifying", "aot.demo", "aot.bench", "aot.chart"),
 )
 """What stages and doors never import."""
 DOORS = {
@@ -45,6 +46,8 @@ WRITERS = frozenset(
 )
 SCRATCH = frozenset({"aot.ptxas"})
 """Modules that fill a scratch folder which their caller made and removes."""
+ENDERS = ("aot.cli", "aot.edge", "aot.forked", "aot.foreman")
+"""Programs of their own, and the door to forks."""
 MAX_MODULE, MAX_FUNCTION, MAX_TEMPLATE = 300, 40, 60
 
 
@@ -112,7 +115,7 @@ def test_printing_and_exits_have_one_place(name: str) -> None:
     for function, line in calls(name):
         assert function != "print", f"{name}:{line} prints"
         if function in ("sys.exit", "exit", "os._exit"):
-            assert name in ("aot.cli", "aot.worker", "aot.process"), f"{name}:{line} ends the process"
+            assert name in ENDERS, f"{name}:{line} ends the process"
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from aot import process
-from aot.errors import AotError, CompilerCrash, LoweringError, ToolMissing
+from aot import forked, process
+from aot.errors import AotError, LoweringError, ToolMissing
 
 
 def python(code: str) -> list[str]:
@@ -62,29 +62,79 @@ CRASHES = {
 
 
 @pytest.mark.parametrize(("code", "words"), CRASHES.values(), ids=CRASHES)
-def test_a_crash_names_source_and_step(code: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = "from aot import process\nprocess.stage_marker()('lowering: pass 7')\n"
-    (tmp_path / "crashing_worker.py").write_text(worker + code)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(process.__file__).parents[1])]))
-    with pytest.raises(CompilerCrash) as caught:
-        process.run_worker("crashing_worker", [], subject="kernels/x.mlir")
+def test_a_crash_names_source_and_step(code: str, words: str) -> None:
+    def compute(mark: forked.Mark) -> bytes:
+        mark("lowering: pass 7")
+        exec(code)
+        return b""
+
+    outcome = forked.finish(forked.start(compute))
+    assert process.died(outcome.done)
+    crash = process.crash(outcome.done, "kernels/x.mlir", outcome.stage)
     for text in ("kernels/x.mlir", "lowering: pass 7", words):
-        assert text in caught.value.text()
+        assert text in crash.text()
 
 
-def test_a_worker_that_ends_by_itself_is_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "failing_worker.py").write_text("import sys; sys.exit('no luck')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert process.run_worker("failing_worker", [], subject="x.mlir").returncode == 1
+def test_a_child_that_raises_is_no_crash_and_keeps_its_traceback() -> None:
+    outcome = forked.finish(forked.start(lambda mark: [][0]))
+    assert not process.died(outcome.done)
+    assert (outcome.data, outcome.done.returncode) == (None, 1)
+    assert "IndexError" in outcome.done.words()
 
 
-def test_steps_are_not_written_outside_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(process.STAGE_FILE, raising=False)
-    process.stage_marker()("nowhere")
+def test_a_group_is_stopped_with_what_it_started() -> None:
+    reader, writer = os.pipe()
+
+    def compute(mark: forked.Mark) -> bytes:
+        os.set_inheritable(writer, True)
+        process.run(["/bin/sh", "-c", "sleep 60"])
+        return b""
+
+    child = forked.start(compute, group=True)
+    os.close(writer)
+    forked.stop(child)
+    assert forked.finish(child).done.returncode == -9
+    assert os.read(reader, 1) == b"", "somebody still holds the other end"
+    os.close(reader)
+
+
+class Crew:
+    """So many helpers."""
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.most = 0
+
+    def take(self) -> bool:
+        self.free -= 1
+        self.most += self.free >= 0
+        return self.free >= 0
+
+    def give(self) -> None:
+        self.free += 1
+
+
+@pytest.mark.parametrize("free", [0, 1, 9])
+def test_spread_tasks_give_their_results_in_order(free: int) -> None:
+    own = os.getpid()
+
+    def task(number: int) -> int:
+        if number == 2:
+            raise LoweringError("two")
+        if number == 3 and os.getpid() != own:
+            os.abort()
+        return number
+
+    crew = Crew(free)
+    found = list(forked.spread([partial(task, number) for number in range(5)], crew))
+    assert [found[number]() for number in (0, 1, 3, 4)] == [0, 1, 3, 4]
+    with pytest.raises(LoweringError, match="two"):
+        found[2]()
+    assert crew.most == min(free, 4) or free == 1
 
 
 def test_an_attempt_gives_bytes() -> None:
-    assert process.attempt(lambda: b"x" * 200_000).data == b"x" * 200_000
+    assert forked.attempt(lambda: b"x" * 200_000).data == b"x" * 200_000
 
 
 def test_an_attempt_that_raises_or_dies() -> None:
@@ -95,5 +145,5 @@ def test_an_attempt_that_raises_or_dies() -> None:
         os.write(2, b"LLVM ERROR: Cannot select\n")
         os.abort()
 
-    assert process.attempt(fail) == process.Attempt(None, False, "")
-    assert process.attempt(die) == process.Attempt(None, True, "LLVM ERROR: Cannot select")
+    assert forked.attempt(fail) == forked.Attempt(None, False, "")
+    assert forked.attempt(die) == forked.Attempt(None, True, "LLVM ERROR: Cannot select")
