@@ -166,6 +166,11 @@ def plus(value: ir.Value, number: int) -> ir.Value:
     return value if not number else arith.AddIOp(value, rtcalls.index(number)).result
 
 
+def modulo(value: ir.Value, number: int) -> ir.Value:
+    """The rest of an index, also a negative one, by a power of two."""
+    return arith.AndIOp(value, rtcalls.index(number - 1)).result
+
+
 def _needed(body: ir.Block, wanted: Sequence[ir.Value]) -> list[ir.Operation]:
     """Operations that the values come from, in order."""
     live = set(wanted)

@@ -69,15 +69,17 @@ def _sized(candidate: Candidate, facts: Facts, sizes: Mapping[str, int]) -> Cand
     if reason:
         raise UnfitError(reason)
     tile = replace(tile, mode=_mode(tile, facts))
-    if tile.keep == REGISTERS and facts.columns is not None and tile.reach - _slack(tile) < facts.columns:
+    if tile.mode == SHIFTED and tile.group < table.least_threads(tile.width):
+        raise UnfitError(f"threads {tile.group} are too few for rows that begin anywhere, with width {tile.width}")
+    if tile.keep == REGISTERS and facts.columns is not None and tile.reach < facts.columns - tile.slack:
         held = f"threads {tile.group} x vectors {tile.vectors} x width {tile.width} hold {tile.reach} columns"
-        raise UnfitError(f"{held} of a row of {facts.columns}{', which begins anywhere' if _slack(tile) else ''}")
+        raise UnfitError(f"{held} of a row of {facts.columns}")
     return _made(candidate, tile, facts)
 
 
 def _made(candidate: Candidate, tile: Tile, facts: Facts) -> Candidate:
     """A candidate with another tile: conditions follow from it."""
-    most = tile.reach - _slack(tile) if tile.keep == REGISTERS and facts.columns is None else candidate.most
+    most = tile.reach + tile.slack if tile.keep == REGISTERS and facts.columns is None else candidate.most
     vectors = tile.width > 1
     multiple = vectors and tile.mode == MASKED and facts.columns is None
     return replace(candidate, tile=tile, aligned=vectors, most=most, multiple=multiple)
@@ -108,10 +110,6 @@ def _mode(tile: Tile, facts: Facts) -> str:
     if facts.columns % tile.width:
         return SHIFTED
     return EXACT if tile.keep == REGISTERS and tile.reach == facts.columns else MASKED
-
-
-def _slack(tile: Tile) -> int:
-    return tile.width if tile.mode == SHIFTED else 0
 
 
 def _left(found: list[Candidate], facts: Facts, choice: Choice) -> Iterator[Candidate]:

@@ -3,8 +3,8 @@
 In: a region, its places, and chunks of columns. Out: the values of its nodes there, each computed once per chunk.
 
 A chunk is ``width`` columns from ``column`` on. Three modes: ``EXACT``, all chunks are inside the row; ``MASKED``, the
-row is a multiple of the width, and a chunk is inside or outside (``valid``); ``SHIFTED``, chunks begin where memory is
-aligned, so that the first and the last of a row hold elements of its neighbours (``inside`` is false there).
+row is a multiple of the width, and a chunk is inside or outside (``valid``); ``SHIFTED``, the row begins at any address
+and has any length, and chunks are the aligned vectors inside it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ class Chunk:
     """Some columns."""
 
     column: ir.Value
-    """The first one; below 0 or behind the row's end in some modes."""
-    position: ir.Value
-    """Counted from where chunks begin: a multiple of the width."""
+    """The first one."""
+    number: ir.Value
+    """Counted in chunks from the first whole one of the row."""
     valid: ir.Value | None = None
-    """Whether any element is in the row; None: always."""
-    inside: ir.Value | None = None
-    """SHIFTED: whether all are."""
+    """Whether it is in the row; None: always."""
     memo: dict[object, ir.Value] = field(default_factory=dict)
 
 
@@ -50,8 +48,8 @@ class Evaluator:
     width: int
     mode: str
     row: ir.Value
-    shift: ir.Value | None = None
-    """SHIFTED: columns by which the row's first chunk begins too early."""
+    head: ir.Value | None = None
+    """SHIFTED: columns before the row's first chunk."""
     within: bool = False
     """Whether the columns of a chunk differ in the innermost loop only."""
     rows: dict[object, list[ir.Value]] = field(default_factory=dict)
@@ -141,6 +139,11 @@ class Evaluator:
         body = member.operation.body
         return bodies.evaluate(body, arguments, lambda loop: self.index(loop, column), member.operation.yielded)
 
+    def at(self, member: Member, column: ir.Value, wanted: ir.Value) -> ir.Value:
+        """A value of a member's body that comes from nothing but indices, for one column."""
+        body = member.operation.body
+        return bodies.evaluate(body, [None] * len(body.arguments), lambda loop: self.index(loop, column), [wanted])[0]
+
     def initial(self, member: Member) -> list[ir.Value]:
         """Running values of a reduction before its first element."""
         nodes = [member.nodes[number] for number in member.operation.outputs]
@@ -173,27 +176,17 @@ class Evaluator:
             if cache is None:
                 chunk.memo[key] = self.from_memory(node, chunk)
             else:
-                number = arith.DivUIOp(self._within(chunk), rtcalls.index(self.width)).result
-                chunk.memo[key] = memref.LoadOp(cache, [number]).result
+                chunk.memo[key] = memref.LoadOp(cache, [chunk.number]).result
         return chunk.memo[key]
-
-    def _within(self, chunk: Chunk) -> ir.Value:
-        zero = rtcalls.index(0)
-        return chunk.position if chunk.valid is None else arith.SelectOp(chunk.valid, chunk.position, zero).result
 
     def from_memory(self, node: Source, chunk: Chunk) -> ir.Value:
         """A source's columns, read where they lie."""
-        return self._from_memory(self.places[node], chunk)
-
-    def _from_memory(self, place: Place, chunk: Chunk) -> ir.Value:
-        if self.mode == SHIFTED:
-            if place.wide and place.kind == FULL:
-                return self._shifted(place, chunk)
-            return self.clamped(place, chunk)
-        column = chunk.column
+        place, column = self.places[node], chunk.column
         if chunk.valid is not None:
-            column = arith.SelectOp(chunk.valid, column, rtcalls.index(0)).result
-        if place.wide and self.width > 1:
+            first = rtcalls.index(0) if self.head is None else self.head
+            column = arith.SelectOp(chunk.valid, column, first).result
+        aligned = self.mode != SHIFTED or place.kind == FULL
+        if place.wide and aligned and self.width > 1:
             return self._vector(place.memory, self.address(place, column))
         if self.within and not place.flat and len(self.region.rows) + len(self.region.columns) - 1 not in place.loops:
             return bodies.broadcast(self._scalar(place, column), self.width)
@@ -215,33 +208,6 @@ class Evaluator:
     def _vector(self, memory: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
         element = ir.MemRefType(memory.type).element_type
         return load_vector(memory, indices, self.width, element)
-
-    def _shifted(self, place: Place, chunk: Chunk) -> ir.Value:
-        """A vector that may begin before the row or end behind it: at the edges, element by element."""
-        assert chunk.valid is not None
-        assert chunk.inside is not None
-        assert self.shift is not None
-        true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
-        plain = arith.OrIOp(chunk.inside, arith.XOrIOp(chunk.valid, true).result).result
-        # A chunk outside reads the row's second one, which lies in it.
-        second = arith.SubIOp(rtcalls.index(self.width), self.shift).result
-        column = arith.SelectOp(chunk.valid, chunk.column, second).result
-        choice = scf.IfOp(plain, [ir.VectorType.get([self.width], place.element)], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp([self._vector(place.memory, self.address(place, column))])
-        with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp([self.clamped(place, chunk)])
-        return choice.results[0]
-
-    def clamped(self, place: Place, chunk: Chunk) -> ir.Value:
-        """Element by element; columns outside the row read its first or last one."""
-        zero = rtcalls.index(0)
-        last = arith.SubIOp(self.space.columns.value, rtcalls.index(1)).result
-        found = []
-        for number in range(self.width):
-            column = arith.MaxSIOp(bodies.plus(chunk.column, number), zero).result
-            found.append(self._scalar(place, arith.MinSIOp(column, last).result))
-        return bodies.pack(found)
 
 
 @contextmanager

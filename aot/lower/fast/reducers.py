@@ -84,6 +84,12 @@ class Reducer:
             return list(initial)
         return [_constant(fold.op) for fold in self.folds]
 
+    def wins(self, running: ir.Value, element: ir.Value) -> ir.Value:
+        """Of a search: whether an element is strictly more extreme than the running one; vectors, too."""
+        assert self.search is not None
+        pair = (running, element) if self.search.swapped else (element, running)
+        return bodies.like(self.search.compare, pair)[0]
+
     def admit(self, initial: Sequence[ir.Value], element: Sequence[ir.Value]) -> list[ir.Value]:
         """An element as a partial result; in a search the initial ones in place of what is not better."""
         if self.search is None:

@@ -1,21 +1,35 @@
 """Which columns of a row a thread has.
 
-In: a tile, the thread's place among those of its row, and an evaluator. Out: chunks, and how many turns reach the end.
+In: a tile, the thread's place among those of its row, and an evaluator. Out: chunks, or loops over them.
 
-Neighbouring threads have neighbouring vectors: chunk ``k`` of thread ``t`` is vector ``k * threads + t`` of the row.
+Neighbouring threads have neighbouring vectors: chunk ``k`` of thread ``t`` is vector ``k * threads + t``. Where
+rows begin at any address (SHIFTED), vectors are the aligned ones inside the row; the columns before and behind them, at
+most one for each thread, are a chunk of their own, the edge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies
-from aot.lower.fast.chunks import EXACT, SHIFTED, Chunk, Evaluator
+from aot.lower.fast.chunks import EXACT, Chunk, Evaluator
 from aot.lower.fast.rowjob import Tile
+
+Work = Callable[[list[Chunk], list[ir.Value]], list[ir.Value]]
+"""Makes new running values of some chunks and of those before."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Blocks that divide a row: which of them this one is."""
+
+    number: ir.Value
+    count: ir.Value
 
 
 @dataclass(frozen=True)
@@ -28,41 +42,81 @@ class Deal:
     """The thread among those of its row."""
     threads: ir.Value
     """How many there are."""
+    count: ir.Value
+    """Whole vectors of the row."""
 
-    def turns(self) -> ir.Value:
-        """Iterations that reach the end of the longest row."""
-        extra = self.tile.reach - 1 + (self.tile.width - 1 if self.tile.mode == SHIFTED else 0)
-        total = arith.AddIOp(self.code.space.columns.value, rtcalls.index(extra)).result
-        return arith.DivUIOp(total, rtcalls.index(self.tile.reach)).result
-
-    def chunks(self, turn: ir.Value | None) -> list[Chunk]:
-        """The thread's chunks of one turn; of the only one without a turn."""
-        tile = self.tile
-        first = arith.MulIOp(self.lane, rtcalls.index(tile.width)).result
-        if turn is not None:
-            first = arith.AddIOp(first, arith.MulIOp(turn, rtcalls.index(tile.reach)).result).result
-        if not tile.flexible:
-            return [self._chunk(bodies.plus(first, k * tile.group * tile.width)) for k in range(tile.vectors)]
-        stride, found = arith.MulIOp(self.threads, rtcalls.index(tile.width)).result, [first]
-        while len(found) < tile.vectors:
-            found.append(arith.AddIOp(found[-1], stride).result)
-        return [self._chunk(each) for each in found]
-
-    def _chunk(self, position: ir.Value) -> Chunk:
-        columns = self.code.space.columns.value
+    def straight(self) -> list[Chunk]:
+        """The thread's chunks, where it has but a few."""
+        numbers = [self.lane]
+        while len(numbers) < self.tile.vectors:
+            numbers.append(arith.AddIOp(numbers[-1], self.threads).result)
         if self.tile.mode == EXACT:
-            return Chunk(position, position)
-        if self.tile.mode != SHIFTED:
-            return Chunk(position, position, arith.CmpIOp(arith.CmpIPredicate.ult, position, columns).result)
-        assert self.code.shift is not None
-        column = arith.SubIOp(position, self.code.shift).result
-        valid = arith.CmpIOp(arith.CmpIPredicate.slt, column, columns).result
-        begins = arith.CmpIOp(arith.CmpIPredicate.sge, column, rtcalls.index(0)).result
-        end = arith.SubIOp(columns, rtcalls.index(self.tile.width)).result
-        ends = arith.CmpIOp(arith.CmpIPredicate.sle, column, end).result
-        return Chunk(column, position, valid, arith.AndIOp(begins, ends).result)
+            return [self._chunk(each) for each in numbers]
+        return [self._chunk(each, arith.CmpIOp(arith.CmpIPredicate.ult, each, self.count).result) for each in numbers]
 
-    def mask(self, chunk: Chunk) -> ir.Value:
-        """Which columns of a chunk are in the row. As unsigned numbers, those before it are large."""
-        columns = bodies.broadcast(self.code.space.columns.value, self.tile.width)
-        return arith.CmpIOp(arith.CmpIPredicate.ult, bodies.steps(chunk.column, self.tile.width), columns).result
+    def edge(self, share: Share | None) -> Chunk:
+        """The thread's column before or behind the vectors, if any; of a row that is divided the first block has it."""
+        assert self.code.head is not None
+        inner = arith.MulIOp(self.count, rtcalls.index(self.tile.width)).result
+        before = arith.CmpIOp(arith.CmpIPredicate.ult, self.lane, self.code.head).result
+        column = arith.SelectOp(before, self.lane, arith.AddIOp(self.lane, inner).result).result
+        outer = arith.SubIOp(self.code.space.columns.value, inner).result
+        valid = arith.CmpIOp(arith.CmpIPredicate.ult, self.lane, outer).result
+        if share is not None:
+            valid = arith.AndIOp(valid, _is_first(share)).result
+        return Chunk(column, column, valid)
+
+    def loop(self, running: Sequence[ir.Value], share: Share | None, vectors: int, work: Work) -> list[ir.Value]:
+        """All chunks in rising order, ``vectors`` at a time and at last one by one: none needs a mask."""
+        span = arith.MulIOp(self.threads, rtcalls.index(vectors)).result
+        less = arith.MulIOp(self.threads, rtcalls.index(vectors - 1)).result
+        end = arith.SubIOp(self.count, less).result
+        first, step = self.lane, span
+        if share is not None:
+            first = arith.AddIOp(first, arith.MulIOp(share.number, span).result).result
+            step = arith.MulIOp(span, share.count).result
+        done = self._for(first, end, step, running, vectors, work)
+        if vectors == 1:
+            return done
+        left = arith.MaxSIOp(arith.SubIOp(end, self.lane).result, rtcalls.index(0)).result
+        more = arith.AddIOp(left, arith.SubIOp(span, rtcalls.index(1)).result).result
+        taken = arith.MulIOp(arith.DivUIOp(more, span).result, span).result
+        end = self.count
+        if share is not None:
+            end = arith.SelectOp(_is_first(share), end, rtcalls.index(0)).result
+        return self._for(arith.AddIOp(self.lane, taken).result, end, self.threads, done, 1, work)
+
+    def _for(
+        self, first: ir.Value, end: ir.Value, step: ir.Value, running: Sequence[ir.Value], vectors: int, work: Work
+    ) -> list[ir.Value]:
+        loop = scf.ForOp(first, end, step, list(running))
+        with ir.InsertionPoint(loop.body):
+            numbers = [loop.induction_variable]
+            while len(numbers) < vectors:
+                numbers.append(arith.AddIOp(numbers[-1], self.threads).result)
+            scf.YieldOp(work([self._chunk(each) for each in numbers], list(loop.inner_iter_args)))
+        return list(loop.results)
+
+    def _chunk(self, number: ir.Value, valid: ir.Value | None = None) -> Chunk:
+        column = arith.MulIOp(number, rtcalls.index(self.tile.width)).result
+        if self.code.head is not None:
+            column = arith.AddIOp(column, self.code.head).result
+        return Chunk(column, number, valid)
+
+
+def deal(tile: Tile, code: Evaluator, lane: ir.Value, threads: ir.Value) -> Deal:
+    """Deal out a row."""
+    columns = code.space.columns.value
+    if code.head is not None:
+        columns = arith.SubIOp(columns, code.head).result
+    return Deal(tile, code, lane, threads, arith.DivUIOp(columns, rtcalls.index(tile.width)).result)
+
+
+def head(row: ir.Value, columns: ir.Value, width: int) -> ir.Value:
+    """Columns of a row before its first aligned vector; memory begins at one."""
+    begin = arith.MulIOp(row, columns).result
+    return bodies.modulo(arith.SubIOp(rtcalls.index(0), begin).result, width)
+
+
+def _is_first(share: Share) -> ir.Value:
+    return arith.CmpIOp(arith.CmpIPredicate.eq, share.number, rtcalls.index(0)).result

@@ -21,7 +21,7 @@ from aot.lower.fast.region import FULL, Node, Region, Source, Store
 
 REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
 _ROOM = 16
-"""Bytes that a cached row may take more than its elements: it begins and ends at a whole vector."""
+"""Bytes that cached rows begin at multiples of."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Tile:
     def reach(self) -> int:
         """Columns that all chunks of one pass of straight code hold."""
         return self.group * self.vectors * self.width
+
+    @property
+    def slack(self) -> int:
+        """Columns that a row may have besides whole vectors."""
+        return self.width - 1 if self.mode == SHIFTED else 0
 
     def mark(self, launch: ir.Operation, region: Region) -> None:
         """Say on a launch that it has this tile."""
@@ -90,9 +95,8 @@ def threads(job: Job, tile: Tile) -> ir.Value:
     """Threads of a block, on the host."""
     if not tile.flexible:
         return rtcalls.index(tile.threads)
-    extra = tile.width - 1 if tile.mode == SHIFTED else 0
     warp = exchange.WARP * tile.vectors * tile.width
-    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(extra + warp - 1)).result
+    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(warp - 1)).result
     count = arith.MulIOp(arith.DivUIOp(columns, rtcalls.index(warp)).result, rtcalls.index(exchange.WARP)).result
     return arith.MaxUIOp(count, rtcalls.index(exchange.WARP)).result
 
@@ -113,10 +117,9 @@ def _word(value: ir.Value) -> ir.Value:
 
 
 def cache_bytes(job: Job, source: Source, tile: Tile) -> ir.Value:
-    """Whole vectors for a row and what may come before it."""
+    """Of the row's whole vectors."""
     size = rtcalls.storage_bytes(job.places[source].element)
-    columns = arith.AddIOp(job.space.columns.value, rtcalls.index(2 * tile.width)).result
-    data = arith.MulIOp(columns, rtcalls.index(size)).result
+    data = arith.MulIOp(job.space.columns.value, rtcalls.index(size)).result
     blocks = arith.DivUIOp(arith.AddIOp(data, rtcalls.index(_ROOM - 1)).result, rtcalls.index(_ROOM)).result
     return arith.MulIOp(blocks, rtcalls.index(_ROOM)).result
 

@@ -14,16 +14,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf
+from mlir.dialects import arith, gpu
 
 from aot.lower import rtcalls
-from aot.lower.fast import bodies, exchange, rowcopy, rowstores
-from aot.lower.fast.chunks import SHIFTED, Chunk, Evaluator
+from aot.lower.fast import exchange, rowchunks, rowcopy, rowstores
+from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
+from aot.lower.fast.places import Place
 from aot.lower.fast.reducers import Reducer
-from aot.lower.fast.region import FULL, Member, Node, Product, Source
-from aot.lower.fast.rowchunks import Deal
+from aot.lower.fast.region import FULL, Member, Node, Product, Source, Store
+from aot.lower.fast.rowchunks import Share, Work
 from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
+from aot.lower.fast.tallies import joined, tally
 
 _BLOCK_SIZE = 9
 """Of the arguments of a launch's body: threads along x."""
@@ -47,12 +49,13 @@ def launch(job: Job, tile: Tile) -> ir.Operation:
     return op
 
 
-@dataclass(frozen=True)
-class Turns:
-    """Which iterations of a loop over a row a block runs."""
+class Edge:
+    """The columns around the aligned vectors of a row: one for some threads, read once, at the beginning."""
 
-    first: ir.Value
-    step: ir.Value
+    def __init__(self, inner: Evaluator, chunk: Chunk) -> None:
+        self.code = Evaluator(inner.region, inner.places, inner.space, 1, MASKED, inner.row, rows=inner.rows)
+        self.chunk = chunk
+        self.code.prefetch([source for source in inner.region.sources() if inner.varies(source)], [chunk])
 
 
 @dataclass
@@ -65,24 +68,26 @@ class RowKernel:
     chunks: list[Chunk] = field(default_factory=list)
     """Kept from pass to pass when the row is in registers."""
 
-    def begin(self, row: ir.Value | None = None) -> None:
+    def begin(self, row: ir.Value | None = None, share: Share | None = None) -> None:
         """Find the thread's row and place, and what is one for the row; without a row given, by the block."""
-        tile, region = self.tile, self.job.region
-        thread = self.block.arguments[3]
+        tile, job, thread = self.tile, self.job, self.block.arguments[3]
+        self.share = share
         self.lane = thread if tile.rows == 1 else arith.RemUIOp(thread, rtcalls.index(tile.group)).result
         self.here: ir.Value | None = None
         if row is None:
             row, self.here = self._row(thread)
-        shift = self._shift(row)
-        self.code = Evaluator(region, self.job.places, self.job.space, tile.width, tile.mode, row, shift)
+        shifted = tile.mode == SHIFTED
+        head = rowchunks.head(row, job.space.columns.value, tile.width) if shifted else None
+        self.code = Evaluator(job.region, job.places, job.space, tile.width, tile.mode, row, head)
         threads = self.block.arguments[_BLOCK_SIZE] if tile.flexible else rtcalls.index(tile.group)
-        self.deal = Deal(tile, self.code, self.lane, threads)
-        needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(region.reductions))
+        self.deal = rowchunks.deal(tile, self.code, self.lane, threads)
+        needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(job.region.reductions))
         shared = exchange.shared_memory() if needs_shared else None
         self.exchange = Exchange(tile.group, thread, shared, threads if tile.flexible else None)
         self.prepare(0)
+        self.edge = Edge(self.code, self.deal.edge(share)) if shifted else None
         if tile.keep == SHARED and shared is not None:
-            rowcopy.fill(self.code, rowcopy.make(self.job, tile, shared), self._each_chunk)
+            rowcopy.fill(self.deal, rowcopy.make(job, tile, shared))
 
     def emit(self) -> None:
         """All of the kernel."""
@@ -95,8 +100,7 @@ class RowKernel:
         self.store_rows()
         full = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
         if full:
-            sources = self._columns_of([store.product for store, _ in full])
-            self._pass(sources, lambda chunks: rowstores.columns(self.code, full, chunks, self.here))
+            self._store(full)
 
     def _row(self, thread: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The thread's row, and whether there is such a row; behind the last one it works on that one."""
@@ -111,12 +115,6 @@ class RowKernel:
         here = arith.CmpIOp(arith.CmpIPredicate.ult, row, count.value).result
         last = arith.SubIOp(count.value, rtcalls.index(1)).result
         return arith.MinUIOp(row, last).result, here
-
-    def _shift(self, row: ir.Value) -> ir.Value | None:
-        if self.tile.mode != SHIFTED:
-            return None
-        begin = arith.MulIOp(row, self.job.space.columns.value).result
-        return arith.AndIOp(begin, rtcalls.index(self.tile.width - 1)).result
 
     def prepare(self, known: int) -> None:
         """Compute what is one for each row, here, where all that follows can use it."""
@@ -134,105 +132,51 @@ class RowKernel:
     def _columns_of(self, nodes: Sequence[Node]) -> list[Source]:
         return [source for source in needed(nodes) if self.code.varies(source)]
 
-    def _each_chunk(self, work: Callable[[Chunk], None]) -> None:
-        """Do something with each chunk of a row that one turn does not reach."""
+    def _each(self, sources: Sequence[Source], running: list[ir.Value], work: Work) -> list[ir.Value]:
+        """Do something with all whole chunks of the row."""
 
-        def each(chunks: list[Chunk]) -> None:
-            for chunk in chunks:
-                work(chunk)
-
-        self._loop(each)
-
-    def _loop(self, work: Callable[[list[Chunk]], None]) -> None:
-        loop = scf.ForOp(rtcalls.index(0), self.deal.turns(), rtcalls.index(1))
-        with ir.InsertionPoint(loop.body):
-            end = scf.YieldOp([])
-        with ir.InsertionPoint(end):
-            work(self.deal.chunks(loop.induction_variable))
-
-    def _pass(self, sources: Sequence[Source], work: Callable[[list[Chunk]], None]) -> None:
-        """Do something with all chunks of the row."""
-        if self.tile.keep == REGISTERS:
-            self.chunks = self.chunks or self.deal.chunks(None)
-            self.code.prefetch(sources, self.chunks)
-            work(self.chunks)
-            return
-
-        def prefetched(chunks: list[Chunk]) -> None:
+        def prefetched(chunks: list[Chunk], before: list[ir.Value]) -> list[ir.Value]:
             self.code.prefetch(sources, chunks)
-            work(chunks)
+            return work(chunks, before)
 
-        self._loop(prefetched)
+        if self.tile.keep != REGISTERS:
+            return self.deal.loop(running, self.share, self.tile.vectors, prefetched)
+        self.chunks = self.chunks or self.deal.straight()
+        return prefetched(self.chunks, running)
+
+    def _store(self, stores: Sequence[tuple[Store, Place]]) -> None:
+        def chunks_of(code: Evaluator, chunks: Sequence[Chunk]) -> None:
+            rowstores.columns(code, stores, chunks, self.here)
+
+        def work(chunks: list[Chunk], running: list[ir.Value]) -> list[ir.Value]:
+            chunks_of(self.code, chunks)
+            return running
+
+        self._each(self._columns_of([store.product for store, _ in stores]), [], work)
+        if self.edge is not None:
+            chunks_of(self.edge.code, [self.edge.chunk])
 
     def _reduce(self, members: Sequence[Member]) -> None:
         """One pass for reductions of the same level."""
         starts = {member: self.code.initial(member) for member in members}
-        running = self.partial(members, starts, Turns(rtcalls.index(0), rtcalls.index(1)))
+        running = self.partial(members, starts)
         for member in members:
             size = len(starts[member])
             mine, running = running[:size], running[size:]
             done = self.exchange.all(reducer_of(member), mine, reducer_of(member).neutral(starts[member]))
             self.code.rows[member] = reducer_of(member).conclude(starts[member], done)
 
-    def partial(self, members: Sequence[Member], starts: dict[Member, list[ir.Value]], turns: Turns) -> list[ir.Value]:
+    def partial(self, members: Sequence[Member], starts: dict[Member, list[ir.Value]]) -> list[ir.Value]:
         """What the thread's own columns give, for all results of the members."""
-        width = self.tile.width
         sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
-        spread = {member: [bodies.broadcast(value, width) for value in starts[member]] for member in members}
-        running = []
-        for member in members:
-            neutral = reducer_of(member).neutral(starts[member])
-            running += [bodies.broadcast(value, width) for value in neutral]
-        if self.tile.keep == REGISTERS:
-            self.chunks = self.chunks or self.deal.chunks(None)
-            self.code.prefetch(sources, self.chunks)
-            running = self._accumulate(members, spread, self.chunks, running)
-        else:
-            loop = scf.ForOp(turns.first, self.deal.turns(), turns.step, running)
-            with ir.InsertionPoint(loop.body):
-                chunks = self.deal.chunks(loop.induction_variable)
-                self.code.prefetch(sources, chunks)
-                scf.YieldOp(self._accumulate(members, spread, chunks, list(loop.inner_iter_args)))
-            running = list(loop.results)
-        done: list[ir.Value] = []
-        for member in members:
-            size = len(starts[member])
-            done += _joined(reducer_of(member), running[:size])
-            running = running[size:]
-        return done
-
-    def _accumulate(
-        self,
-        members: Sequence[Member],
-        starts: dict[Member, list[ir.Value]],
-        chunks: Sequence[Chunk],
-        running: list[ir.Value],
-    ) -> list[ir.Value]:
-        done: list[ir.Value] = []
-        for member in members:
-            size = len(starts[member])
-            mine, running = running[:size], running[size:]
-            for chunk in chunks:
-                mine = self._one_chunk(member, starts[member], chunk, mine)
-            done += mine
-        return done
-
-    def _one_chunk(
-        self, member: Member, start: list[ir.Value], chunk: Chunk, running: list[ir.Value]
-    ) -> list[ir.Value]:
-        reducer = reducer_of(member)
-        elements = reducer.admit(start, self.code.elements(member, chunk, reducer.elements))
-        if chunk.valid is None:
-            return reducer.combine(running, elements)
-        if chunk.inside is None:
-            return _chosen(chunk.valid, reducer.combine(running, elements), running)
-        choice = scf.IfOp(chunk.inside, [value.type for value in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp(reducer.combine(running, elements))
-        with ir.InsertionPoint(choice.else_block):
-            mask = self.deal.mask(chunk)
-            scf.YieldOp(_chosen(mask, reducer.combine(running, elements), running))
-        return list(choice.results)
+        found = _lanes(self.code, members, starts, lambda running, work: self._each(sources, running, work))
+        if self.edge is not None:
+            one, chunk = self.edge, [self.edge.chunk]
+            more = _lanes(one.code, members, starts, lambda running, work: work(chunk, running))
+            found = [[*lanes, *others] for lanes, others in zip(found, more, strict=True)]
+        return [
+            value for member, lanes in zip(members, found, strict=True) for value in joined(reducer_of(member), lanes)
+        ]
 
     def store_rows(self) -> None:
         """One thread of the row stores what is one for the row."""
@@ -244,16 +188,31 @@ def reducer_of(member: Member) -> Reducer:
     return member.reducer
 
 
-def _chosen(condition: ir.Value, new: Sequence[ir.Value], old: Sequence[ir.Value]) -> list[ir.Value]:
-    return [arith.SelectOp(condition, a, b).result for a, b in zip(new, old, strict=True)]
+def _lanes(
+    code: Evaluator,
+    members: Sequence[Member],
+    starts: dict[Member, list[ir.Value]],
+    each: Callable[[list[ir.Value], Work], list[ir.Value]],
+) -> list[list[list[ir.Value]]]:
+    """Partial results of each lane, for each member."""
+    tallies = [tally(member, starts[member], code) for member in members]
+    begun = [one.begin() for one in tallies]
+    sizes = [len(values) for values in begun]
+
+    def work(chunks: list[Chunk], running: list[ir.Value]) -> list[ir.Value]:
+        parts = _parts(running, sizes)
+        for one, mine in zip(tallies, parts, strict=True):
+            for chunk in chunks:
+                mine[:] = one.add(chunk, mine)
+        return [value for mine in parts for value in mine]
+
+    done = each([value for values in begun for value in values], work)
+    return [one.lanes(mine) for one, mine in zip(tallies, _parts(done, sizes), strict=True)]
 
 
-def _joined(reducer: Reducer, running: Sequence[ir.Value]) -> list[ir.Value]:
-    """One result from the elements of vectors: pairs, then pairs of pairs."""
-    apart = [bodies.unpack(value) for value in running]
-    partial = [list(each) for each in zip(*apart, strict=True)]
-    while len(partial) > 1:
-        half = len(partial) // 2
-        paired = [reducer.combine(one, other) for one, other in zip(partial[:half], partial[half:], strict=False)]
-        partial = paired + partial[2 * half :]
-    return partial[0]
+def _parts(values: Sequence[ir.Value], sizes: Sequence[int]) -> list[list[ir.Value]]:
+    found, rest = [], list(values)
+    for size in sizes:
+        found.append(rest[:size])
+        rest = rest[size:]
+    return found

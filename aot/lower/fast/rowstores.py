@@ -1,4 +1,4 @@
-"""Results of a row go to memory: vectors where the whole chunk is in the row, elements elsewhere.
+"""Results of a row go to memory, as vectors where they can.
 
 In: an evaluator, stores with their places, and chunks. Out: stores at the insertion point.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, memref, scf
+from mlir.dialects import arith, memref
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies
@@ -16,12 +16,6 @@ from aot.lower.fast.chunks import Chunk, Evaluator, guard, store_vector
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, Store
 from aot.lower.fast.rowjob import Job
-
-
-def _is_inside(code: Evaluator, chunk: Chunk, number: int) -> ir.Value:
-    # As unsigned numbers, columns before the row are large ones.
-    column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
-    return arith.CmpIOp(arith.CmpIPredicate.ult, column, code.space.columns.value).result
 
 
 def rows(job: Job, code: Evaluator, lane: ir.Value, here: ir.Value | None) -> None:
@@ -55,25 +49,8 @@ def columns(
 
 
 def _store_chunk(code: Evaluator, place: Place, chunk: Chunk, values: ir.Value) -> None:
-    wide = place.wide and code.width > 1
-    if wide and chunk.inside is None:
+    if place.wide and code.width > 1:
         store_vector(values, place.memory, code.address(place, chunk.column))
         return
-    if not wide or chunk.inside is None:
-        _store_elements(code, place, chunk, values)
-        return
-    choice = scf.IfOp(chunk.inside, has_else=True)
-    with ir.InsertionPoint(choice.then_block):
-        store_vector(values, place.memory, code.address(place, chunk.column))
-        scf.YieldOp([])
-    with ir.InsertionPoint(choice.else_block):
-        end = scf.YieldOp([])
-    with ir.InsertionPoint(end):
-        _store_elements(code, place, chunk, values)
-
-
-def _store_elements(code: Evaluator, place: Place, chunk: Chunk, values: ir.Value) -> None:
     for number, value in enumerate(bodies.unpack(values)):
-        column = arith.AddIOp(chunk.column, rtcalls.index(number)).result
-        with guard(_is_inside(code, chunk, number) if chunk.inside is not None else None):
-            memref.StoreOp(value, place.memory, code.address(place, column))
+        memref.StoreOp(value, place.memory, code.address(place, bodies.plus(chunk.column, number)))

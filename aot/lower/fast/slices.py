@@ -16,8 +16,9 @@ from mlir.dialects import arith, gpu, memref, scf
 from aot.lower import rtcalls
 from aot.lower.fast.chunks import MASKED, guard
 from aot.lower.fast.region import FULL, Region
+from aot.lower.fast.rowchunks import Share
 from aot.lower.fast.rowjob import MEMORY, Job, Tile
-from aot.lower.fast.rows import RowKernel, Turns, reducer_of
+from aot.lower.fast.rows import RowKernel, reducer_of
 
 SLICES = 528
 """Blocks for one row, at most."""
@@ -69,10 +70,10 @@ def _first(job: Job, tile: Tile, memories: Sequence[ir.Value], slices: ir.Value)
     with point:
         row, number = body.arguments[1], body.arguments[0]
         kernel = RowKernel(job, tile, body)
-        kernel.begin(row)
+        kernel.begin(row, Share(number, slices))
         members = job.region.reductions
         starts = {member: kernel.code.initial(member) for member in members}
-        running = kernel.partial(members, starts, Turns(number, slices))
+        running = kernel.partial(members, starts)
         done: list[ir.Value] = []
         for member in members:
             size = len(starts[member])

@@ -21,14 +21,12 @@ _VECTOR_BYTES = 16
 _WARP = 32
 _SHORT = ((8, 16), (16, 8), (32, 4))
 """Threads for a row of as many vectors, and rows in a block."""
-_WARP_VECTORS = 4
-"""Vectors of a thread, at most, where a warp has a row of its own."""
-_ELEMENTS = (16, 32)
-"""Of a thread, where a block has a row: few, so that many threads load; more where the row needs them."""
-_MOST_VECTORS = (4, 8)
-"""And not more vectors than that: elements of 8 bytes would not fit the registers."""
+_ELEMENTS = 16
+"""Of a thread, where registers hold the row: with more, fewer threads fit, and too few loads are in flight."""
+_MOST_VECTORS = 4
+"""And not more vectors than that: elements of 8 bytes take two registers."""
 _BLOCK = 512
-"""Threads that share a row in registers, at most."""
+"""Threads that share a row in registers, at most: longer rows do as well in shared memory."""
 _LOOP_THREADS = 512
 _LOOP_ELEMENTS = 16
 """Of a thread and turn, in kernels that loop over a row."""
@@ -126,8 +124,8 @@ def _static(facts: Facts) -> list[Candidate]:
     if columns < 2 * wide or wide == 1:
         return _narrow(columns)
     multiple = columns % wide == 0
-    units = -(-columns // wide) + (0 if multiple else 1)
-    dealt = _dealt(units, wide)
+    units = -(-columns // wide) if multiple else columns // wide
+    dealt = _dealt(units, wide, 1 if multiple else least_threads(wide))
     if dealt is None:
         return _loops(facts, wide, [MASKED if multiple else SHIFTED])
     group, rows = dealt
@@ -137,22 +135,25 @@ def _static(facts: Facts) -> list[Candidate]:
     return [Candidate(Tile("row", group, rows, vectors, wide, mode))]
 
 
-def _dealt(units: int, wide: int) -> tuple[int, int] | None:
-    """Threads for a row of so many vectors, and rows in a block; None when registers cannot hold it."""
+def _dealt(units: int, wide: int, least: int) -> tuple[int, int] | None:
+    """Threads for a row, ``least`` or more, and rows in a block; None when registers cannot hold so many vectors."""
     for group, rows in _SHORT:
-        if units <= group:
+        if least <= group >= units:
             return group, rows
-    if units <= _WARP * _WARP_VECTORS:
+    vectors = _vectors(wide)
+    if units <= _WARP * vectors:
         return _WARP, 4
-    for vectors in _block_vectors(wide):
-        group = _WARP * -(-units // (_WARP * vectors))
-        if group <= _BLOCK:
-            return group, 1
-    return None
+    group = _WARP * -(-units // (_WARP * vectors))
+    return (group, 1) if group <= _BLOCK else None
 
 
-def _block_vectors(wide: int) -> list[int]:
-    return [min(most, elements // wide) for elements, most in zip(_ELEMENTS, _MOST_VECTORS, strict=True)]
+def least_threads(wide: int) -> int:
+    """For a row that begins anywhere: each column before or behind its whole vectors takes one."""
+    return 2 * wide
+
+
+def _vectors(wide: int) -> int:
+    return min(_MOST_VECTORS, _ELEMENTS // wide)
 
 
 def _narrow(columns: int) -> list[Candidate]:
@@ -169,22 +170,21 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     wide = width(facts)
     if wide == 1:
         return []
-    few, many = _block_vectors(wide)
-    tiles = [Tile("row", _WARP, 4, vectors, wide, MASKED) for vectors in (1, _WARP_VECTORS)]
-    tiles += [Tile("row", _BLOCK, 1, vectors, wide, MASKED, flexible=True) for vectors in (few, many)]
-    tiles.append(Tile("row", _BLOCK, 1, few, wide, SHIFTED, flexible=True))
-    found = []
-    for tile in tiles:
-        slack = wide if tile.mode == SHIFTED else 0
-        found.append(Candidate(tile, most=tile.reach - slack, least=2 * wide, multiple=tile.mode == MASKED))
+    vectors = _vectors(wide)
+    tiles = [Tile("row", _WARP, 4, each, wide, MASKED) for each in (1, vectors)]
+    tiles += [Tile("row", _BLOCK, 1, vectors, wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
+    found = [
+        Candidate(each, most=each.reach + each.slack, least=2 * wide, multiple=each.mode == MASKED) for each in tiles
+    ]
     return found + _loops(facts, wide, [SHIFTED])
 
 
 def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
     """Rows that no block holds in registers."""
-    threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
+    threads = _LOOP_THREADS
     found = []
     for keep in (SHARED, MEMORY):
+        vectors = 2 if keep == SHARED else _LOOP_ELEMENTS // wide
         if keep == SHARED and not facts.row_bytes:
             continue
         for mode in modes:
