@@ -149,7 +149,7 @@ def _usage(data: bytes, report: ptxas.Report, place: str) -> tuple[tuple[str, Us
             raise MismatchError(
                 f"{place}: the cubin gives kernel '{kernel.name}' {kernel.registers} registers, ptxas reported {told}"
             )
-        found.append((kernel.name, words.usage(kernel.max_threads())))
+        found.append((kernel.name, words.usage(kernel.max_threads(), kernel.code_bytes)))
     return tuple(found)
 
 

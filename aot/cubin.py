@@ -1,4 +1,4 @@
-"""Facts in a cubin (an ELF file): its kernels, and their registers and block sizes.
+"""Facts in a cubin (an ELF file): its kernels, and their registers, block sizes and lengths.
 
 In: a cubin's bytes. Out: CubinKernels, read from the ``.nv.info`` sections, whose attributes are what the
 driver goes by.
@@ -27,6 +27,8 @@ class CubinKernel:
     registers: int
     max_block: tuple[int, int, int] | None
     """Block size promised in the code (.maxntid or .reqntid), in threads; None when there is none."""
+    code_bytes: int
+    """Of machine code."""
 
     def max_threads(self) -> int | None:
         """The promised block size as one number."""
@@ -47,7 +49,8 @@ def kernels(data: bytes) -> tuple[CubinKernel, ...]:
             (value for tag, value in _attributes(info.data()) if tag in (_MAX_THREADS, _REQUIRED_THREADS)), None
         )
         x_y_z = struct.unpack("<3I", block[:12]) if block else None
-        found.append(CubinKernel(symbol.name, registers.get(index, 0), x_y_z))
+        code = elf.get_section(symbol["st_shndx"]).data_size
+        found.append(CubinKernel(symbol.name, registers.get(index, 0), x_y_z, code))
     return tuple(sorted(found, key=lambda each: each.name))
 
 

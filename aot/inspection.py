@@ -209,15 +209,15 @@ def _module_text(module: Mapping[str, Any]) -> str:
     ]
     rows = [row for kernel in module["kernels"] for row in _usage_rows(kernel)]
     if rows:
-        columns = ["kernel", "arch", "registers", "shared", "stack", "spills", "threads"]
+        columns = ["kernel", "arch", "registers", "shared", "stack", "spills", "threads", "code"]
         lines += ["  " + line for line in plain_table("", columns, rows).splitlines()]
     return "\n".join(lines)
 
 
 def _usage_rows(kernel: Mapping[str, Any]) -> list[list[str]]:
-    keys = ("registers", "static_shared_bytes", "local_bytes", "spill_bytes", "max_threads")
+    keys = ("registers", "static_shared_bytes", "local_bytes", "spill_bytes", "max_threads", "code_bytes")
     rows = [[kernel["name"], target, *(str(used[key]) for key in keys)] for target, used in _by_target(kernel["usage"])]
-    return rows or [[kernel["name"], *("-" for _ in range(6))]]
+    return rows or [[kernel["name"], *("-" for _ in range(7))]]
 
 
 def _by_target(usage: Mapping[str, Any]) -> list[tuple[str, Any]]:

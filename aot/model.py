@@ -191,6 +191,8 @@ class Usage:
     """Spill stores per thread."""
     max_threads: int
     """Threads per block it can be launched with (register file and .maxntid)."""
+    code_bytes: int
+    """Of machine code, before compression."""
 
 
 @dataclass(frozen=True)

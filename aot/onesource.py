@@ -183,7 +183,9 @@ def _device(
     if lowered.device is None:
         return None, ()
     built = _images(job, lowered.device, selected, bench)
-    blob = binary.merge(job.name, built, job.compress)
+    # Not the source's name: sources with the same kernels get the same bytes, which a package holds once.
+    name = min((kernel.symbol for kernel in lowered.kernels), default=job.name)
+    blob = binary.merge(name, built, job.compress)
     bench.dump.keep("images.fatbin", blob.data)
     return blob, tuple(note for each in built for note in each.notes)
 

@@ -101,14 +101,24 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
         "host_files": _host_files(sources),
         "gpu": gpu,
         "cpu": any(function.cpu for source in sources for function in source.functions),
-        "blob_sources": [source.name for source in sources if source.fatbin],
+        "blobs": _blob_names(sources),
     }
 
 
 def _binaries(sources: Sequence[CompiledSource]) -> dict[str, bytes]:
-    blobs = {f"blobs/{source.name}.fatbin": source.fatbin.data for source in sources if source.fatbin}
+    data = {source.name: source.fatbin.data for source in sources if source.fatbin}
+    blobs = {f"blobs/{names[0]}.fatbin": data[names[0]] for names in _blob_names(sources)}
     host = {_host_file(source, code): code.assembly for source in sources for code in source.host}
     return blobs | host
+
+
+def _blob_names(sources: Sequence[CompiledSource]) -> list[list[str]]:
+    """Sources by the bytes of their fatbin: what is the same in several is stored once, under the first one's name."""
+    found: dict[bytes, list[str]] = {}
+    for source in sources:
+        if source.fatbin:
+            found.setdefault(source.fatbin.data, []).append(source.name)
+    return list(found.values())
 
 
 def _host_files(sources: Sequence[CompiledSource]) -> dict[str, list[str]]:

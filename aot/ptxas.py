@@ -86,11 +86,11 @@ class KernelReport:
     local_bytes: int
     spill_bytes: int
 
-    def usage(self, max_block: int | None) -> Usage:
+    def usage(self, max_block: int | None, code_bytes: int) -> Usage:
         """As the manifest has it; ``max_block`` is the block size promised in the code, in threads."""
         limit = max_threads(self.registers)
         threads = limit if max_block is None else min(limit, max_block)
-        return Usage(self.registers, self.static_shared_bytes, self.local_bytes, self.spill_bytes, threads)
+        return Usage(self.registers, self.static_shared_bytes, self.local_bytes, self.spill_bytes, threads, code_bytes)
 
 
 @dataclass(frozen=True)

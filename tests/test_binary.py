@@ -112,8 +112,9 @@ def test_usage_of_every_kernel_and_cubin(merged: FatBinary) -> None:
 
 def test_registers_are_those_of_the_cubin(built: tuple[BuiltImage, ...]) -> None:
     for each in built[:-1]:
-        found = {kernel.name: kernel.registers for kernel in cubin.kernels(each.data)}
-        assert found == {name: used.registers for name, used in each.usage}
+        found = {kernel.name: (kernel.registers, kernel.code_bytes) for kernel in cubin.kernels(each.data)}
+        assert found == {name: (used.registers, used.code_bytes) for name, used in each.usage}
+        assert 0 < found["empty"][1] < found["big"][1] < len(each.data)
 
 
 def test_numbers_of_cubins(built: tuple[BuiltImage, ...]) -> None:
@@ -417,7 +418,7 @@ def test_threads_that_registers_allow(registers: int, threads: int) -> None:
 
 def test_a_promised_block_size_is_the_limit() -> None:
     report = ptxas.KernelReport("k", 64, 0, 0, 0)
-    assert [report.usage(block).max_threads for block in (None, 128, 2048)] == [1024, 128, 1024]
+    assert [report.usage(block, 512).max_threads for block in (None, 128, 2048)] == [1024, 128, 1024]
 
 
 # ------------------------------------------------------------------------- ready-made binaries

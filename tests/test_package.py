@@ -47,7 +47,7 @@ BOTH = host("x86_64-linux-gnu", "aarch64-linux-gnu")
 FATBIN = FatBinary(
     b"fatbin of softmax",
     (Image("sm_80", "sm_80", "cubin", 5000), Image("sm_90", "sm_90a", "cubin", 6000)),
-    (("softmax__forward_kernel", "sm_80", Usage(32, 1024, 0, 0, 1024)),),
+    (("softmax__forward_kernel", "sm_80", Usage(32, 1024, 0, 0, 1024, 896)),),
 )
 
 

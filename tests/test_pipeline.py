@@ -76,6 +76,16 @@ def test_the_ir_of_each_stage_is_kept(built: Built) -> None:
     assert "gpu.binary" in (built.folder / "dump" / "tensor_level" / binary).read_text()
 
 
+def test_the_same_kernels_in_two_sources_are_stored_once(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / "kernels").mkdir(exist_ok=True)
+        (tmp_path / "kernels" / f"{name}.mlir").write_text(KERNEL)
+    result = build_in(tmp_path, archs="sm_80", ptx=False).result
+    assert [path.name for path in (result.tree / "blobs").iterdir()] == ["one.fatbin"]
+    one, two = inspection.inspect(str(result.wheel)).package.blobs
+    assert (one.source, two.source, one.data) == ("one", "two", two.data)
+
+
 def test_a_second_build_compiles_nothing_and_a_change_only_what_it_must(built: Built, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     write_sources(folder)

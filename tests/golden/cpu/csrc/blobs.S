@@ -1,18 +1,15 @@
-/* Made by aot 0.1.0. The GPU code: one fatbin per source, once, read-only. */
+/* Made by aot 0.1.0. The GPU code, read-only: one fatbin per source; sources with the same code share one. */
         .section .aot_blobs,"a",%progbits
         .balign 16
         .globl aot_blob_scale
         .hidden aot_blob_scale
         .type aot_blob_scale, %object
 aot_blob_scale:
-        .incbin "scale.fatbin"
-        .size aot_blob_scale, .-aot_blob_scale
-        .section .aot_blobs,"a",%progbits
-        .balign 16
         .globl aot_blob_softmax
         .hidden aot_blob_softmax
         .type aot_blob_softmax, %object
 aot_blob_softmax:
-        .incbin "softmax.fatbin"
+        .incbin "scale.fatbin"
+        .size aot_blob_scale, .-aot_blob_scale
         .size aot_blob_softmax, .-aot_blob_softmax
         .section .note.GNU-stack,"",%progbits

@@ -1,4 +1,4 @@
-/* Made by aot 0.1.0. The GPU code: one fatbin per source, once, read-only. */
+/* Made by aot 0.1.0. The GPU code, read-only: one fatbin per source; sources with the same code share one. */
         .section .aot_blobs,"a",%progbits
         .balign 16
         .globl aot_blob_softmax
