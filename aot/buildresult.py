@@ -31,6 +31,8 @@ class BuiltSource:
     blob_bytes: int
     skipped: tuple[str, ...]
     notes: tuple[str, ...]
+    general: tuple[str, ...]
+    """What the general schedule does: ``function: operation: reason``."""
     how: str
     """``built``, ``cached`` or ``unchanged``."""
     seconds: float

@@ -24,6 +24,8 @@ def reduced(compiled: CompiledSource) -> CompiledSource:
         kernels=(),
         fatbin=None,
         host=tuple(code for code in compiled.host if code.variant),
+        general=(),
+        remarks=(),
         notes=(*compiled.notes, *((note,) if gone else ())),
         passthrough=(),
     )

@@ -75,6 +75,8 @@ def _module(source: CompiledSource) -> dict[str, Any]:
         "kernels": [_kernel(source, kernel) for kernel in source.kernels],
         "skipped": list(source.skipped),
         "notes": list(source.notes),
+        "general": list(source.general),
+        "remarks": list(source.remarks),
         "passthrough": list(source.passthrough),
     }
 

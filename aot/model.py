@@ -1,8 +1,7 @@
 """The values that travel between stages: plain frozen dataclasses, no behaviour beyond small queries.
 
-``sources`` -> SourceFile -> ``lower`` -> LoweredSource -> ``binary``/``host`` -> CompiledSource
--> ``metadata`` -> manifest -> ``package`` -> FileSet -> ``wheel``.
-Everything here can be written as JSON and read back (``aot.codec``), since sources are
+``sources`` -> ``lower`` -> LoweredSource -> ``binary``/``host`` -> CompiledSource -> ``metadata`` -> manifest ->
+``package`` -> FileSet -> ``wheel``. All of it can be written as JSON and read back (``aot.codec``): sources are
 compiled in processes of their own.
 """
 
@@ -253,21 +252,12 @@ class CompiledSource:
     skipped: tuple[str, ...] = ()
     """Requested archs that aot.toml leaves out for this source."""
     notes: tuple[str, ...] = ()
-    """Things the user should know (for -v and the summary)."""
+    general: tuple[str, ...] = ()
+    """What the general schedule does at tensor level: ``function: operation: reason``."""
+    remarks: tuple[str, ...] = ()
+    """Notes for those who ask (-v)."""
     passthrough: tuple[str, ...] = field(default=())
     """Names of ready gpu.binary ops taken as they are."""
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """A source as found on disk, before MLIR has seen it."""
-
-    name: str
-    path: str
-    data: bytes
-    """Text or bytecode."""
-    transform: str | None = None
-    """Path of ``<name>.transform.mlir`` when there is one."""
 
 
 @dataclass(frozen=True)

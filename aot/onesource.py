@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,10 +31,12 @@ from aot import (
     naming,
     selection,
     sources,
+    spills,
     toolchain,
 )
 from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage
+from aot.dump import Dump
 from aot.errors import AotError, ArchUnfit, LoweringError, SourceError, together
 from aot.job import CompileJob
 from aot.lexer import FunctionText
@@ -42,24 +44,7 @@ from aot.lower import LoweredSource, Options, Request, device
 from aot.model import CompiledSource, FatBinary, Function, HostObject, Kernel
 from aot.selection import Selection
 from aot.toolchain import Toolchain
-
-
-@dataclass
-class Dump:
-    """Writes the IR of each stage to a folder, numbered in order; without a folder it does nothing."""
-
-    folder: str | None
-    count: int = field(default=0, init=False)
-
-    def __call__(self, stage: str, module: mlir.Module) -> None:
-        if self.folder is not None:
-            self.keep(f"{stage}.mlir", f"{module}\n".encode())
-
-    def keep(self, name: str, data: bytes) -> None:
-        """One more file."""
-        if self.folder is not None:
-            fileset.write_file(Path(self.folder) / f"{self.count:02}-{name}", data)
-            self.count += 1
+from aot.wishes import Dropped
 
 
 @dataclass(frozen=True)
@@ -73,6 +58,13 @@ class Bench:
 
 def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
     """Compiles one source; ``mark`` is told each step before it begins, ``crew`` says when targets go side by side."""
+    return spills.without(partial(_compile, job, mark, crew))
+
+
+def _compile(
+    job: CompileJob, mark: Callable[[str], None], crew: forked.Crew, dropped: tuple[Dropped, ...]
+) -> CompiledSource:
+    """The source without candidates that spilled before."""
     tools = toolchain.find(job.toolkit, job.cuda)
     source = sources.read(Path(job.file))
     if (_digest(source.data), _script_digest(source.transform)) != (job.sha256, job.transform_sha256):
@@ -81,7 +73,7 @@ def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Cr
     dump = Dump(job.dump)
     with mlir.context(mark) as ctx:
         module = mlir.parse(source.data, job.path, ctx)
-        lowered = lower.lower(module, _request(job, texts), dump)
+        lowered = lower.lower(module, _request(job, texts, dropped), dump)
         functions, kernels = _described(lowered.functions, lowered.kernels, texts)
         names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
         naming.check_functions(job.name, job.path, names)
@@ -103,6 +95,8 @@ def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Cr
         messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
         notes=_portable(job, (*lowered.notes, *remarks, *notes)),
+        general=lowered.general.reasons,
+        remarks=lowered.general.followers,
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
     )
     return compiled if job.images else cpuonly.reduced(compiled)
@@ -121,7 +115,7 @@ def _portable(job: CompileJob, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text.replace(job.path, Path(job.path).name) for text in texts)
 
 
-def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
+def _request(job: CompileJob, texts: Mapping[str, FunctionText], dropped: tuple[Dropped, ...]) -> Request:
     names = {function: naming.argument_names(text.names) for function, text in texts.items()}
     return Request(
         source=job.name,
@@ -129,6 +123,7 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText]) -> Request:
         options=Options(
             wide_accumulation=job.accumulate == "f32",
             wishes=job.wishes,
+            dropped=dropped,
             capabilities=tuple(sorted({arch.target(image).capability for _, image in job.images})),
         ),
         passes=job.passes,

@@ -28,6 +28,7 @@ from aot import (
     packing,
     plan,
     resources,
+    told,
     toolchain,
     toolid,
     wheel,
@@ -39,11 +40,10 @@ from aot.compiling import Done
 from aot.errors import ArchUnfit
 from aot.executor import Orders
 from aot.job import CompileJob
-from aot.model import CompiledSource, Kernel, PackageSpec, ToolVersions
+from aot.model import CompiledSource, PackageSpec, ToolVersions
 from aot.plan import BuildRequest, Plan, PlannedSource
 from aot.report import Reporter, Silent
 from aot.stamp import Stamp
-from aot.tiling import Tiling
 from aot.toolid import Identity
 
 __all__ = ["BuildRequest", "BuildResult", "as_json", "build", "summary"]
@@ -94,9 +94,8 @@ def _packaged(
     compiled, left_out = _used(compiling.results(jobs))
     naming.check_entries((each.name, function.name) for each in compiled for function in each.functions)
     for each in compiled:
-        for kernel in each.kernels:
-            if kernel.tiling is not None:
-                tell.detail(f"{each.path}: {kernel.name}: {_described(kernel, kernel.tiling)}")
+        for detail in told.details(each):
+            tell.detail(f"{each.path}: {detail}")
     result = BuildResult(
         wheel=planned.out,
         wheel_bytes=0,
@@ -155,18 +154,12 @@ def _tell_notes(result: BuildResult, planned: Plan, tell: Reporter) -> None:
         if name not in planned.left_out:
             tell.note(f"source '{name}' is left out: it has no code for what was asked for")
     for each in result.sources:
-        for note in each.notes:
+        for note in told.notes(each):
             tell.note(f"{each.path}: {note}")
 
 
 def _since(start: float) -> float:
     return round(time.monotonic() - start, 3)
-
-
-def _described(kernel: Kernel, tiling: Tiling) -> str:
-    """How a kernel was made, in the words that ``aot.toml`` takes."""
-    region = f", region {tiling.region}" if tiling.region else ""
-    return f"{tiling.kind}{region}: {kernel.schedule}: {tiling.text()}"
 
 
 def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...], tuple[str, ...]]:
@@ -262,6 +255,7 @@ def _built(compiled: CompiledSource, done: Mapping[str, Done]) -> BuiltSource:
         blob_bytes=len(fatbin.data) if fatbin else 0,
         skipped=compiled.skipped,
         notes=compiled.notes,
+        general=compiled.general,
         how=ran.how,
         seconds=ran.seconds,
     )

@@ -20,8 +20,8 @@ from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
 from aot.engine import LOCAL, Engine
 from aot.errors import ArchUnfit, ConfigError, UsageError
-from aot.model import SourceFile
 from aot.selection import Selection
+from aot.sources import SourceFile
 from aot.toolchain import Toolchain
 from aot.wishes import Wish
 

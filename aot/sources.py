@@ -11,16 +11,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from aot import fileset, naming
 from aot.errors import AotError, DiskError, PackageError, SourceError, UsageError
-from aot.model import SourceFile
 
 TEXT, BYTECODE, TRANSFORM = ".mlir", ".mlirbc", ".transform.mlir"
 BYTECODE_MAGIC = b"ML\xefR"
 LATER = {".py": "Python generators are not supported yet; write the module to a .mlir file"}
 """Suffixes that are refused with a reason when a file of theirs is named."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A source as found on disk, before MLIR has seen it."""
+
+    name: str
+    path: str
+    data: bytes
+    """Text or bytecode."""
+    transform: str | None = None
+    """Path of ``<name>.transform.mlir`` when there is one."""
 
 
 def discover(paths: Sequence[str]) -> tuple[SourceFile, ...]:

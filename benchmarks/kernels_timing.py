@@ -25,6 +25,7 @@ LEAST_ROUNDS, MOST_ROUNDS = 5, 11
 STEADY = 0.01
 ROUND_MICROSECONDS = 2000
 """That a contender is replayed for in a round, at least."""
+COPY_GRAIN = 1024
 PEERS = ("eager", "compile", "triton")
 COPY = "copy"
 
@@ -74,7 +75,8 @@ def measure(case: Case, ours: dict[str, Call], names: tuple[str, ...], device: s
             graphs[name] = _graph(call, plain)
         except Exception as error:
             print(f"  {name} does not run: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
-    floats = max(1, case.bytes() // 8)
+    # Copies of odd sizes are slow ones.
+    floats = COPY_GRAIN * max(1, case.bytes() // (8 * COPY_GRAIN))
     pairs = [[torch.empty(floats, device=device), torch.empty(floats, device=device)] for _ in range(count)]
     graphs[COPY] = _graph(lambda x, y: y.copy_(x), pairs)
     return _times(graphs, count)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aot import onesource
+from aot import forked, onesource
 from aot.errors import UnknownArch
 from aot.job import CompileJob
 from aot.model import CompiledSource, Kernel
@@ -50,7 +50,9 @@ def compiled(folder: Path, need: str, code: int, special: str, archs: str) -> Co
         path="f.mlir",
         file=str(file),
         sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+        bytes=file.stat().st_size,
         transform=None,
+        transform_sha256="",
         output=str(folder / "out"),
         images=tuple((each, each) for each in archs.split()),
         skipped=(),
@@ -63,7 +65,7 @@ def compiled(folder: Path, need: str, code: int, special: str, archs: str) -> Co
         dump=None,
         tool="",
     )
-    return onesource.compile_source(job, lambda stage: None)
+    return onesource.compile_source(job, lambda stage: None, forked.Alone())
 
 
 def held(source: CompiledSource, kernel: Kernel) -> set[str]:

@@ -33,6 +33,7 @@ from aot.lower import (
 )
 from aot.lower.cpu import CpuCode
 from aot.lower.fast import wished
+from aot.lower.fast.dispatch import General
 from aot.lower.outline import ReadyObject
 from aot.model import MESSAGES, Function, Kernel
 
@@ -76,31 +77,32 @@ class LoweredSource:
     own_chips: tuple[str, ...]
     """Chips that the source's own gpu.modules name."""
     notes: tuple[str, ...]
+    general: General
+    """Work that has no better schedule."""
     cpu: tuple[CpuCode, ...] = ()
     """Code of the tensor-level functions for CPUs, by triple and variant."""
 
 
 def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSource:
     """Lower one source; ``module`` is used up."""
-    dump("source", module)
     module = _prepared(module, request, dump)
     own_chips = level.targets(module)
-    parts = level.split(module)
+    parts = _parts(module, request)
     modules: list[mlir.Module] = []
     functions: tuple[Function, ...] = ()
     messages: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    general = General()
     written: kernels.Written = {}
     code: tuple[CpuCode, ...] = ()
-    tops = [] if parts.tensor is None else level.public_functions(parts.tensor)
-    wished.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
     if parts.tensor is not None:
         copy = cpu.copy(parts.tensor) if request.cpus else None
         own = {arch.target(chip).capability for chip in own_chips}
         options = replace(request.options, capabilities=tuple(sorted({*request.options.capabilities, *own})))
         done = tensor.lower(parts.tensor, request.names, options, dump)
         modules.append(done.module)
-        functions, messages, notes = _with_messages(done.module, done.functions), done.messages, done.notes
+        functions, messages = _with_messages(done.module, done.functions), done.messages
+        notes, general = done.notes, done.general
         if copy is not None:
             code = _cpu(copy, request, messages, dump)
             messages = code[-1].messages
@@ -119,11 +121,21 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     named = entries.named(functions, request.source)
     host_ir = hostcode.lower(joined.host, named, found, request.source, dump) if named else ""
     isolated = device.isolate(joined.host) if joined.device is not None and found else None
-    return LoweredSource(named, found, messages, host_ir, joined.host, isolated, joined.ready, own_chips, notes, code)
+    ready = joined.ready
+    return LoweredSource(named, found, messages, host_ir, joined.host, isolated, ready, own_chips, notes, general, code)
+
+
+def _parts(module: mlir.Module, request: Request) -> level.Parts:
+    """The source by level; what is wished for is there."""
+    parts = level.split(module)
+    tops = [] if parts.tensor is None else level.public_functions(parts.tensor)
+    wished.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
+    return parts
 
 
 def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.Module:
     """The module after what the user wants to run first."""
+    dump("source", module)
     if request.passes:
         mlir.run_passes(module, request.passes, "running the source's own passes")
         dump("own-passes", module)

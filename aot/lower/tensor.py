@@ -12,7 +12,7 @@ with all work inside ``gpu.launch`` and memory from the runtime; their signature
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 
@@ -45,6 +45,7 @@ from aot.lower import (
 from aot.lower.contract import dispatch as contractions
 from aot.lower.contract.choice import Images
 from aot.lower.fast import dispatch
+from aot.lower.fast.dispatch import General
 from aot.lower.fast.wished import Wished
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
@@ -78,6 +79,7 @@ class TensorLowered:
     messages: tuple[str, ...]
     """Of host assertions, by the index that ``@aot_rt_assert`` gets."""
     notes: tuple[str, ...] = ()
+    general: General = field(default_factory=General)
 
 
 def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Options, dump: Dumper) -> TensorLowered:
@@ -100,7 +102,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
         dispatch.generalize(module)
         contractions.emit(module, wished.free(functions), Images(options.capabilities))
         dump("contractions", module)
-    fast = dispatch.emit(module, functions, wished) if options.fast else dispatch.Report(0, ())
+    general = dispatch.emit(module, functions, wished) if options.fast else General()
     dump("regions", module)
     launches.emit(module, functions)
     dump("launches", module)
@@ -112,8 +114,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     reads = _finish(module)
     dump("device", module)
     functions = tuple(replace(each, flags=(READS_DEVICE,)) if each.name in reads else each for each in functions)
-    notes = (*((note,) if note else ()), *(f"general schedule: {each}" for each in fast.refused))
-    return TensorLowered(module, functions, messages, notes)
+    return TensorLowered(module, functions, messages, (note,) if note else (), general)
 
 
 def _to_linalg(module: ir.Module, options: Options) -> None:

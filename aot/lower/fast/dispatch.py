@@ -44,21 +44,20 @@ _WITH_CONTRACTION = "it belongs to an operation that only the general schedule c
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was done."""
+class General:
+    """What is left to the general schedule: ``function: operation: reason``."""
 
-    fast: int
-    refused: tuple[str, ...]
-    """``function: operation: reason``, of what the general schedule does."""
+    reasons: tuple[str, ...] = ()
+    followers: tuple[str, ...] = ()
+    """What only goes with them."""
 
 
-def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Report:
-    """Emit kernels for all regions that a class covers, as the user wishes."""
+def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> General:
+    """Emit kernels for all regions that a class covers, as the user wishes; what is left."""
     generalize(module)
     by_name = {function.name: function for function in functions}
-    refused: list[str] = []
+    left: dict[bool, list[str]] = {False: [], True: []}
     counts: dict[str, int] = {}
-    fast = 0
     for function in public_functions(module):
         name = mlir.symbol_name(function)
         tensors = _tensors(function, by_name[name])
@@ -77,12 +76,12 @@ def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Re
                     reason = str(problem)
                 if reason and choice.asks:
                     wished.refuse(name, region, reason)
-                fast += not reason
                 if reason and not choice.general:
                     reasons.append((region.last, reason))
-            refused += [f"{name}: {_named(op)}: {reason}" for op, reason in reasons]
+            for op, reason in reasons:
+                left[reason == _WITH_CONTRACTION].append(f"{name}: {_named(op)}: {reason}")
     wished.finish(counts)
-    return Report(fast, tuple(refused))
+    return General(tuple(left[False]), tuple(left[True]))
 
 
 def _refusal(region: Region, busy: set[ir.Value], choice: Choice) -> str:

@@ -1,0 +1,56 @@
+"""Kernels whose registers spill to memory: made again with smaller tiles, or told of.
+
+In: a compiled source. Out: which kernels to drop from the schedules' candidates, and what to say.
+
+A candidate's registers are known when ptxas has seen it, on every target. A source with spills is compiled again
+without the candidates that spilled on any of them, so that all images hold the same kernels; nothing is left to
+chance: the same source gives the same kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from aot.model import CompiledSource, Kernel, Usage
+from aot.wishes import Dropped
+
+ROUNDS = 4
+"""Times that a source is compiled, at most."""
+
+
+def without(compile_: Callable[[tuple[Dropped, ...]], CompiledSource]) -> CompiledSource:
+    """The source without candidates that spill, as far as there are others."""
+    dropped: tuple[Dropped, ...] = ()
+    for _ in range(ROUNDS):
+        compiled = compile_(dropped)
+        more = droppable(compiled, dropped)
+        if not more:
+            break
+        dropped += more
+    return replace(compiled, remarks=(*compiled.remarks, *remarks(compiled, dropped)))
+
+
+def droppable(compiled: CompiledSource, dropped: Sequence[Dropped]) -> tuple[Dropped, ...]:
+    """Candidates that spilled, of regions that have others, and were not dropped before."""
+    found = dict.fromkeys(
+        Dropped(kernel.module, kernel.schedule, kernel.tiling)
+        for kernel, _, _ in _spilled(compiled)
+        if kernel.tiling is not None and kernel.tiling.region
+    )
+    return tuple(each for each in found if each not in dropped)
+
+
+def remarks(compiled: CompiledSource, dropped: Sequence[Dropped]) -> Iterator[str]:
+    """What was dropped, and what spills for all that."""
+    for each in dropped:
+        what = f"{each.function}: region {each.tiling.region}: {each.schedule}: {each.tiling.text()}"
+        yield f"{what}: its registers spilled, another one is taken"
+    for kernel, target, usage in _spilled(compiled):
+        yield f"{kernel.name}: {usage.spill_bytes} bytes of registers spill on {target}"
+
+
+def _spilled(compiled: CompiledSource) -> list[tuple[Kernel, str, Usage]]:
+    kernels = {kernel.symbol: kernel for kernel in compiled.kernels}
+    usage = compiled.fatbin.usage if compiled.fatbin else ()
+    return [(kernels[symbol], target, used) for symbol, target, used in usage if used.spill_bytes]

@@ -1,0 +1,37 @@
+"""What a build tells of a source.
+
+In: a source that was built. Out: notes, which everybody should read, among them one line for work that has no better
+schedule than the general one; and details for those who ask with ``-v``.
+
+>>> list(notes(built))                                                        # doctest: +SKIP
+['general schedule: mix: linalg.generic (line 7): a contraction (and 2 more: -v)']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aot.buildresult import BuiltSource
+from aot.model import CompiledSource, Kernel
+from aot.tiling import Tiling
+
+
+def notes(built: BuiltSource) -> Iterator[str]:
+    """What everybody should read."""
+    yield from built.notes
+    if built.general:
+        more = len(built.general) - 1
+        yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"
+
+
+def details(compiled: CompiledSource) -> Iterator[str]:
+    """How every kernel was made, and why not otherwise."""
+    yield from (f"general schedule: {each}" for each in compiled.general[1:])
+    yield from compiled.remarks
+    yield from (f"{each.name}: {made(each, each.tiling)}" for each in compiled.kernels if each.tiling is not None)
+
+
+def made(kernel: Kernel, tiling: Tiling) -> str:
+    """How a kernel was made, in the words that ``aot.toml`` takes."""
+    region = f", region {tiling.region}" if tiling.region else ""
+    return f"{tiling.kind}{region}: {kernel.schedule}: {tiling.text()}"

@@ -1,0 +1,88 @@
+"""Kernels that spill give way to others when they are built; the rest is told."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from aot import forked, onesource, spills
+from aot.job import CompileJob
+from aot.model import CompiledSource, FatBinary, Image, Kernel, Usage
+from aot.tiling import Tiling
+from aot.wishes import Dropped, Wish
+
+SUM = """
+func.func @scaled(%x: tensor<4x8192xf32>, %out: tensor<4x8192xf32>) -> tensor<4x8192xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %s = linalg.reduce { arith.addf } ins(%x : tensor<4x8192xf32>) outs(%f : tensor<4xf32>) dimensions = [1]
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>,
+                                        affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<4x8192xf32>, tensor<4xf32>) outs(%out : tensor<4x8192xf32>) {
+  ^bb0(%v: f32, %a: f32, %o: f32):
+    %r = arith.divf %v, %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8192xf32>
+  return %y : tensor<4x8192xf32>
+}"""
+ROW = Tiling("rows", 1, (("threads", 32),))
+
+
+def source(kernels: tuple[Kernel, ...], usage: tuple[tuple[str, str, int], ...]) -> CompiledSource:
+    used = tuple((symbol, target, Usage(255, 0, 8, spilled, 256)) for symbol, target, spilled in usage)
+    blob = FatBinary(b"", (Image("sm_80", "sm_80", "cubin", 1),), used)
+    return CompiledSource("s", "s.mlir", "", (), kernels, blob, ())
+
+
+def test_candidates_are_dropped_once_and_the_rest_is_told() -> None:
+    kernels = (
+        Kernel("f_kernel", "f", "f__f_kernel", schedule="row", tiling=ROW),
+        Kernel("mine", "m", "m__mine"),
+        Kernel("fine", "f", "f__fine", schedule="any-row", tiling=Tiling("rows", 1, ())),
+    )
+    found = source(
+        kernels,
+        (("f__f_kernel", "sm_80", 8), ("f__f_kernel", "sm_90", 4), ("m__mine", "sm_80", 16), ("f__fine", "sm_80", 0)),
+    )
+    dropped = spills.droppable(found, ())
+    assert dropped == (Dropped("f", "row", ROW),)
+    assert spills.droppable(found, dropped) == ()
+    told = list(spills.remarks(source(kernels, (("m__mine", "sm_80", 16),)), dropped))
+    assert told == [
+        "f: region 1: row: threads 32: its registers spilled, another one is taken",
+        "mine: 16 bytes of registers spill on sm_80",
+    ]
+
+
+def test_a_tile_that_is_too_large_is_made_smaller(tmp_path: Path) -> None:
+    file = tmp_path / "s.mlir"
+    file.write_text(SUM)
+    job = CompileJob(
+        name="s",
+        path="s.mlir",
+        file=str(file),
+        sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+        bytes=file.stat().st_size,
+        transform=None,
+        transform_sha256="",
+        output=str(tmp_path / "out"),
+        images=(("sm_80", "sm_80"),),
+        skipped=(),
+        triples=("x86_64-linux-gnu",),
+        compress="none",
+        accumulate="f32",
+        passes=(),
+        toolkit=None,
+        cuda=None,
+        dump=None,
+        tool="",
+        wishes=(Wish("scaled", 0, "row", (("threads", 32), ("rows", 1), ("vectors", 64)), "aot.toml:1"),),
+    )
+    compiled = onesource.compile_source(job, lambda stage: None, forked.Alone())
+    assert compiled.fatbin is not None
+    assert not any(used.spill_bytes for _, _, used in compiled.fatbin.usage)
+    tiling = compiled.kernels[0].tiling
+    assert tiling is not None
+    assert tiling.tile[:3] == (("threads", 64), ("rows", 1), ("vectors", 32))
+    assert compiled.remarks[0].startswith("scaled: region 1: row: threads 32, rows 1, vectors 64, width 4, exact")
