@@ -16,6 +16,10 @@ from aot.report import plain_table
 
 KEPT = "unchanged"
 """How a source came about that an earlier build had compiled; else ``built`` or ``cached``."""
+LARGE = 100_000_000
+"""Bytes of a wheel: PyPI refuses more, unless it was asked."""
+MOST_NAMED = 3
+"""Sources that a warning names."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class BuiltSource:
     """Names of what Python can call: functions and callable kernels."""
     kernels: int
     images: tuple[str, ...]
+    image_bytes: tuple[int, ...]
+    """Of each image as it is stored: after compression."""
     blob_bytes: int
     skipped: tuple[str, ...]
     notes: tuple[str, ...]
@@ -59,6 +65,17 @@ class BuildResult:
     seconds: float
 
 
+def size(bytes: int) -> str:
+    """Bytes as people read them.
+
+    >>> size(896), size(5336), size(123_456_789)
+    ('896 B', '5.3 kB', '123.5 MB')
+    """
+    if bytes < 1000:
+        return f"{bytes} B"
+    return f"{bytes / 1000:.1f} kB" if bytes < 999_950 else f"{bytes / 1e6:.1f} MB"
+
+
 def as_json(result: BuildResult) -> dict[str, object]:
     """The result as plain values."""
     plain = dataclasses.asdict(result)
@@ -72,7 +89,7 @@ def summary(result: BuildResult) -> str:
             each.name,
             str(len(each.functions)),
             str(each.kernels),
-            " ".join(each.images),
+            ", ".join(f"{image} {size(bytes)}" for image, bytes in zip(each.images, each.image_bytes, strict=True)),
             str(each.blob_bytes),
             f"{each.seconds * 1000:.0f}",
             each.how,
@@ -80,4 +97,23 @@ def summary(result: BuildResult) -> str:
         for each in result.sources
     ]
     table = plain_table("", ["source", "callables", "kernels", "images", "bytes", "ms", "from"], rows)
-    return f"{table}\nbuilt {result.package} {result.version} in {result.seconds:.1f} s: {result.wheel_bytes} bytes"
+    built = f"built {result.package} {result.version} in {result.seconds:.1f} s: {result.wheel_bytes} bytes"
+    return "\n".join([table, built, *too_large(result)])
+
+
+def too_large(result: BuildResult) -> list[str]:
+    """A warning, for a wheel that an index may refuse, with what makes it smaller."""
+    if result.wheel_bytes <= LARGE:
+        return []
+    per_arch: dict[str, int] = {}
+    for each in result.sources:
+        for image, bytes in zip(each.images, each.image_bytes, strict=True):
+            per_arch[image] = per_arch.get(image, 0) + bytes
+    largest = sorted(result.sources, key=lambda each: -each.blob_bytes)[:MOST_NAMED]
+    return [
+        f"warning: the wheel has {size(result.wheel_bytes)}, and PyPI takes {size(LARGE)}; device code by image: "
+        + ", ".join(f"{image} {size(bytes)}" for image, bytes in per_arch.items())
+        + "; largest sources: "
+        + ", ".join(f"{each.name} {size(each.blob_bytes)}" for each in largest),
+        "  make it smaller with --compress size, with fewer --archs, or with --split-archs",
+    ]

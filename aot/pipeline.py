@@ -19,6 +19,7 @@ import aot
 from aot import (
     ccompiler,
     compiling,
+    fatbin,
     fileset,
     job,
     metadata,
@@ -245,14 +246,15 @@ def _digest(script: str | None) -> str:
 
 
 def _built(compiled: CompiledSource, done: Mapping[str, Done]) -> BuiltSource:
-    fatbin, ran = compiled.fatbin, done.get(compiled.name, Done(KEPT, 0.0))
+    binary, ran = compiled.fatbin, done.get(compiled.name, Done(KEPT, 0.0))
     return BuiltSource(
         name=compiled.name,
         path=compiled.path,
         functions=callables(compiled),
         kernels=len(compiled.kernels),
-        images=tuple(image.target for image in fatbin.images) if fatbin else (),
-        blob_bytes=len(fatbin.data) if fatbin else 0,
+        images=tuple(image.target for image in binary.images) if binary else (),
+        image_bytes=tuple(entry.bytes for entry in fatbin.entries(binary.data)) if binary else (),
+        blob_bytes=len(binary.data) if binary else 0,
         skipped=compiled.skipped,
         notes=compiled.notes,
         general=compiled.general,

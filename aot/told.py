@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aot.buildresult import BuiltSource
+from aot.buildresult import BuiltSource, size
 from aot.model import CompiledSource, Kernel
 from aot.tiling import Tiling
 
@@ -25,10 +25,17 @@ def notes(built: BuiltSource) -> Iterator[str]:
 
 
 def details(compiled: CompiledSource) -> Iterator[str]:
-    """How every kernel was made, and why not otherwise."""
+    """How every kernel was made, why not otherwise, and how long its code is."""
     yield from (f"general schedule: {each}" for each in compiled.general[1:])
     yield from compiled.remarks
     yield from (f"{each.name}: {made(each, each.tiling)}" for each in compiled.kernels if each.tiling is not None)
+    yield from (f"{each.name}: code: {sizes}" for each in compiled.kernels if (sizes := code(each, compiled)))
+
+
+def code(kernel: Kernel, compiled: CompiledSource) -> str:
+    """Length of a kernel's machine code on each architecture."""
+    usage = compiled.fatbin.usage if compiled.fatbin else ()
+    return ", ".join(f"{target} {size(used.code_bytes)}" for name, target, used in usage if name == kernel.symbol)
 
 
 def made(kernel: Kernel, tiling: Tiling) -> str:

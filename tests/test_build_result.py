@@ -1,0 +1,70 @@
+"""What a build says at its end: sizes, and a warning for wheels that are too large."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from builtpackage import Built
+
+from aot import buildresult, pipeline
+from aot.buildresult import BuildResult, BuiltSource
+
+
+def source(name: str, *sizes: int) -> BuiltSource:
+    return BuiltSource(
+        name=name,
+        path=f"{name}.mlir",
+        functions=("f",),
+        kernels=1,
+        images=("sm_80", "compute_90")[: len(sizes)],
+        image_bytes=sizes,
+        blob_bytes=sum(sizes),
+        skipped=(),
+        notes=(),
+        general=(),
+        how="built",
+        seconds=0.25,
+    )
+
+
+RESULT = BuildResult(
+    wheel=Path("k.whl"),
+    wheel_bytes=100_000_000,
+    sdist=None,
+    tree=Path("tree"),
+    package="k",
+    version="1",
+    archs=("sm_80", "sm_90"),
+    sources=(source("small", 896), source("large", 60_000_000, 70_000)),
+    left_out=(),
+    notes=(),
+    seconds=1.0,
+)
+
+
+def test_the_table_has_the_size_of_each_image() -> None:
+    lines = pipeline.summary(RESULT).splitlines()
+    assert [line.split("  ")[0] for line in lines[:3]] == ["source", "small", "large"]
+    assert "sm_80 896 B " in lines[1]
+    assert "sm_80 60.0 MB, compute_90 70.0 kB" in lines[2]
+    assert lines[3:] == ["built k 1 in 1.0 s: 100000000 bytes"]
+
+
+def test_a_wheel_that_is_too_large_is_warned_of() -> None:
+    text = pipeline.summary(dataclasses.replace(RESULT, wheel_bytes=123_456_789))
+    assert "warning: the wheel has 123.5 MB, and PyPI takes 100.0 MB" in text
+    assert "device code by image: sm_80 60.0 MB, compute_90 70.0 kB; largest sources: large 60.1 MB, small 896 B" in text
+    assert "--compress size, with fewer --archs, or with --split-archs" in text
+
+
+@pytest.mark.parametrize(("bytes", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_950, "1.0 MB")])
+def test_sizes_are_short(bytes: int, text: str) -> None:
+    assert buildresult.size(bytes) == text
+
+
+def test_images_have_the_sizes_of_the_container(built: Built) -> None:
+    for each in built.result.sources:
+        assert len(each.image_bytes) == len(each.images)
+        assert each.blob_bytes * 0.5 < sum(each.image_bytes) < each.blob_bytes
