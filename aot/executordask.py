@@ -28,7 +28,7 @@ from aot.job import CompileJob, Failure
 from aot.toolid import Identity
 from aot.worker import JobDone
 
-CONNECT_SECONDS = 30
+CONNECT_SECONDS = 10
 
 
 @dataclass

@@ -28,6 +28,8 @@ def foreman_in(
         command = [sys.executable, "-m", "aot.foreman", codec.encode(orders).decode(), str(listener.fileno())]
         kept = (listener.fileno(), *files)
         with process.companion(command, hear, env=_environment(), pass_fds=kept, over=over) as beside:
+            # It alone listens: when it dies, whoever calls must not wait for an answer.
+            listener.close()
             yield beside
 
 

@@ -1,0 +1,97 @@
+"""Jobs on a Dask cluster of several processes: the same wheel, also when a worker is lost; one toolchain for all."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builtpackage import Built, Heard, build_in, write_sources
+
+import aot
+from aot import engine, pipeline, toolid
+from aot.errors import SourceError, ToolMissing, UsageError
+from aot.toolid import Identity
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    made = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    yield made
+    made.close()
+
+
+def executor(cluster: Any) -> str:
+    return str(cluster.scheduler_address).replace("tcp://", "dask://")
+
+
+@dataclass
+class Killing(Heard):
+    """Kills a worker that is at work when the first source is done."""
+
+    address: str = ""
+    killed: int = 0
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        super().progress(done, total, what)
+        if self.killed:
+            return
+        with distributed.Client(self.address, set_as_default=False) as client:
+            pids = client.run(os.getpid)
+            busy = [worker for worker, jobs in client.processing().items() if jobs]
+            self.killed = pids[busy[0]]
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def test_a_lost_worker_costs_time_only(cluster: Any, built: Built, tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    heard = Killing(address=cluster.scheduler_address)
+    request = aot.BuildRequest(
+        (str(tmp_path / "kernels"),),
+        archs="sm_80,sm_90",
+        out=str(tmp_path / "dist"),
+        work=str(tmp_path / "build"),
+        executor=executor(cluster),
+    )
+    result = aot.build(request, heard)
+    assert heard.killed
+    assert sorted(heard.compiled) == ["hopper.mlir", "kernel.mlir", "launch.mlir", "tensor-level.mlir"]
+    assert result.wheel.read_bytes() == built.result.wheel.read_bytes()
+
+
+def test_errors_come_back_as_they_are(cluster: Any, tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    launch = tmp_path / "kernels" / "launch.mlir"
+    launch.write_text(launch.read_text().replace("%c1 =", "%c2 ="))
+    with pytest.raises(SourceError, match=r"launch\.mlir") as caught:
+        build_in(tmp_path, archs="sm_80", ptx=False, executor=executor(cluster))
+    assert caught.value.diagnostics
+    assert not (tmp_path / "dist").exists()
+
+
+def test_another_toolchain_is_told_before_any_work(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sources(tmp_path)
+    real = toolid.of
+
+    def older(tools: Any) -> Identity:
+        return Identity(tuple((n, "12.0" if n == "ptxas" else version) for n, version in real(tools).parts))
+
+    monkeypatch.setattr(pipeline.toolid, "of", older)
+    with pytest.raises(ToolMissing, match=r"(?s)another toolchain.*tcp://.*: ptxas .* instead of 12\.0"):
+        build_in(tmp_path, executor=executor(cluster))
+    assert not list((tmp_path / "build").glob("objects/*/*"))
+
+
+@pytest.mark.parametrize("said", ["dask", "dask://", "dask://host", "ray://host:1", ""])
+def test_executors_are_spelled_in_two_ways(said: str) -> None:
+    with pytest.raises(UsageError, match="unknown executor"):
+        engine.of(said, None, None, {})

@@ -1,0 +1,228 @@
+"""However a build is done, the same wheel comes out: side by side, cached, on a cluster, after a kill or a loss."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from builtpackage import Built, Heard, build_in, write_sources
+
+import aot
+from aot import executorlocal, job, memory
+from aot.errors import AotError, CompilerCrash
+from aot.executor import Orders
+from aot.executorlocal import Forked, Local
+from aot.job import CompileJob
+
+ROOT = Path(__file__).parents[1]
+BAD = ROOT / "tests" / "bad"
+
+
+@dataclass
+class AtFirst(Heard):
+    """Does something when the first source is done."""
+
+    act: Callable[[], None] = lambda: None
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        super().progress(done, total, what)
+        if len(self.compiled) == 1:
+            self.act()
+
+
+def built_with(folder: Path, act: Callable[[], None] = lambda: None, **options: object) -> aot.BuildResult:
+    """Builds the small package in a folder of its own."""
+    if not folder.exists():
+        write_sources(folder)
+    places = {"out": str(folder / "dist"), "work": str(folder / "build"), "archs": "sm_80,sm_90", "jobs": 2}
+    request = aot.BuildRequest((str(folder / "kernels"),), **{**places, **options})  # type: ignore[arg-type]
+    return aot.build(request, AtFirst(act=act))
+
+
+def hows(result: aot.BuildResult) -> list[str]:
+    return sorted(each.how for each in result.sources)
+
+
+def damage(cache: Path) -> None:
+    """Changes the last byte of every entry."""
+    for file in cache.glob("*/*"):
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+
+
+def test_one_at_a_time_cached_and_with_a_cache_that_is_lost_or_damaged(built: Built, tmp_path: Path) -> None:
+    wheel, cache = built.result.wheel.read_bytes(), tmp_path / "cache"
+    lost = built_with(tmp_path / "lost", lambda: shutil.rmtree(cache), jobs=1, cache=str(cache))
+    assert hows(lost) == ["built"] * 4
+    assert lost.wheel.read_bytes() == wheel
+
+    # The first result went with the folder.
+    partly = built_with(tmp_path / "partly", cache=str(cache))
+    assert hows(partly) == ["built", "cached", "cached", "cached"]
+    assert partly.wheel.read_bytes() == wheel
+
+    damaged = built_with(tmp_path / "damaged", lambda: damage(cache), jobs=1, cache=str(cache))
+    assert set(hows(damaged)) == {"built", "cached"}
+    assert damaged.wheel.read_bytes() == wheel
+
+    # The first result was damaged after it had been read.
+    shared = built_with(tmp_path / "shared", cache="off", cache_remote=str(cache))
+    assert hows(shared) == ["built", "cached", "cached", "cached"]
+    assert shared.wheel.read_bytes() == wheel
+
+
+def test_a_build_with_nothing_to_do_writes_nothing(built: Built, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(built.folder, folder)
+    first = built_with(folder)
+    stamp = first.wheel.stat().st_mtime_ns
+    for file in (folder / "kernels").iterdir():
+        file.touch()
+    again = build_in(folder)
+    assert (again.heard.compiled, len(again.heard.stages)) == ([], 1)
+    assert hows(again.result) == ["unchanged"] * 4
+    assert again.result.wheel.stat().st_mtime_ns == stamp
+    first.wheel.unlink()
+    assert build_in(folder).result.wheel.read_bytes() == built.result.wheel.read_bytes()
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    """The same build as ``built_with``, in a process group of its own."""
+    command = [sys.executable, "-m", "aot", "build", "kernels", "--archs", "sm_80,sm_90", "-j", "2", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, tmp_path: Path) -> None:
+    """Of the whole group or of the front process alone, which leaves the rest to notice."""
+    write_sources(tmp_path)
+    cache = tmp_path / "cache"
+    moments = random.Random(7)
+    for number in range(10):
+        child = start(tmp_path, "--cache", str(cache))
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(moments.uniform(0.1, 2.5))
+        (os.killpg if number % 2 else os.kill)(child.pid, signal.SIGKILL)
+        child.wait()
+        assert child.stderr is not None
+        child.stderr.close()
+    assert not (tmp_path / "dist").exists()
+    result = built_with(tmp_path, cache=str(cache))
+    assert result.wheel.read_bytes() == built.result.wheel.read_bytes()
+    assert not list((tmp_path / "dist").glob(".*"))
+
+
+CRASHING = BAD / "compiler_crashes"
+
+
+def test_a_crash_of_one_source_loses_no_other(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    shutil.copytree(CRASHING, kernels)
+    shutil.copy(BAD / "fine" / "double.mlir", kernels)
+    with pytest.raises(CompilerCrash, match=r"twice\.mlir: the compiler died"):
+        build_in(tmp_path, archs="sm_80", ptx=False, name="crashing")
+    assert (tmp_path / "build" / "objects" / "double" / job.RESULT).is_file()
+
+
+def test_a_foreman_that_dies_is_told_and_the_next_build_is_right(built: Built, tmp_path: Path) -> None:
+    write_sources(tmp_path)
+
+    def kill() -> None:
+        (foreman,) = (
+            int(path.name)
+            for path in Path("/proc").iterdir()
+            if path.name.isdigit() and is_foreman_in(path, str(tmp_path / "build"))
+        )
+        os.kill(foreman, signal.SIGKILL)
+
+    with pytest.raises(AotError, match="the build's own processes failed"):
+        built_with(tmp_path, kill, jobs=1)
+    again = built_with(tmp_path)
+    assert again.wheel.read_bytes() == built.result.wheel.read_bytes()
+
+
+def is_foreman_in(process: Path, work: str) -> bool:
+    """Whether a process is a foreman that holds the lock of a work folder, and no fork of one."""
+    try:
+        if b"aot.foreman" not in (process / "cmdline").read_bytes():
+            return False
+        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        held = {os.path.realpath(file) for file in (process / "fd").iterdir()}
+    except OSError:
+        return False
+    return parent == os.getpid() and f"{work}/.lock" in held
+
+
+def test_processors_are_given_as_long_as_there_are_any(tmp_path: Path) -> None:
+    with Local(Orders(slots=3)) as owner:
+        owner.busy = 2
+        ours, theirs = socket.socketpair()
+        child = Forked(owner, None, None, ours, 0)  # type: ignore[arg-type]
+        crew = executorlocal.Helpers(theirs)
+        answers: list[bool] = []
+
+        def ask() -> None:
+            answers.extend([crew.take(), crew.take()])
+            crew.give()
+            answers.append(crew.take())
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        ((_, answer),) = child.watched()
+        while thread.is_alive():
+            answer()
+            thread.join(0.01)
+            if len(answers) == 3:
+                break
+        thread.join()
+        assert answers == [True, False, True]
+        assert (owner.busy, child.helpers) == (3, 1)
+        ours.close()
+        theirs.close()
+
+
+def test_a_job_waits_for_memory_unless_it_is_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    todo = some_job(tmp_path)
+    with Local(Orders(slots=2)) as owner:
+        monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 30)
+        owner.busy = owner.jobs = 1
+        assert owner.admits(todo)
+        job.write_cost(todo, job.Cost(2 << 30, 1.0))
+        assert not owner.admits(todo), "its last compilation took twice what is left"
+        owner.busy = owner.jobs = 0
+        assert owner.admits(todo)
+
+
+def some_job(folder: Path) -> CompileJob:
+    """A job that is never done."""
+    return CompileJob(
+        name="x",
+        path="x.mlir",
+        file=str(folder / "x.mlir"),
+        sha256="",
+        bytes=0,
+        transform=None,
+        transform_sha256="",
+        output=str(folder / "output"),
+        images=(),
+        skipped=(),
+        triples=(),
+        compress="none",
+        accumulate="f32",
+        passes=(),
+        toolkit=None,
+        cuda=None,
+        dump=None,
+        tool="",
+    )
