@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
-from aot.lower.contract import choice
+from aot.lower.contract import tensorcores
 
 SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
 
@@ -89,6 +89,8 @@ LAYOUTS = {
     "two_summed": ("mkl,kln->mn", {"m": 4, "k": 3, "l": 5, "n": 16}),
     "two_summed_apart": ("mkl,lkn->mn", {"m": 4, "k": 3, "l": 5, "n": 16}),
     "vector": ("mk,k->m", {"m": 11, "k": 33}),
+    "row_of_columns": ("k,kn->n", {"k": 2100, "n": 72}),
+    "row_of_rows": ("bk,nk->bn", {"b": 1, "k": 1100, "n": 9}),
     "outer_batches": ("amk,abkn->abmn", {"a": 2, "b": 2, "m": 3, "k": 8, "n": 4}),
 }
 DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4"}
@@ -120,12 +122,27 @@ TENSOR_CORES = {
     "right_by_columns": ("mk,nk->mn", {"m": 67, "n": 80, "k": 80}),
     "left_by_columns": ("km,kn->mn", {"m": 136, "n": 64, "k": 40}),
     "heads": ("bqhd,bkhd->bhqk", {"b": 2, "q": 5, "h": 2, "d": 64, "k": 24}),
+    "few_rows": ("mk,kn->mn", {"m": 5, "n": 136, "k": 1160}),
+    "few_rows_by_columns": ("bmk,nk->bmn", {"b": 2, "m": 3, "n": 24, "k": 600}),
+    "parts": ("mk,kn->mn", {"m": 17, "n": 24, "k": 776}),
+    "odd": ("mk,kn->mn", {"m": 35, "n": 67, "k": 33}),
+    "odd_batch": ("bkm,nk->bmn", {"b": 3, "m": 7, "n": 19, "k": 17}),
 }
 
 
 @pytest.mark.parametrize(
     ("layout", "kind"),
-    [("plain", "f16"), ("left_by_columns", "bf16"), ("right_by_columns", "i8"), ("heads", "f16")],
+    [
+        ("plain", "f16"),
+        ("left_by_columns", "bf16"),
+        ("right_by_columns", "i8"),
+        ("heads", "f16"),
+        ("odd", "i8"),
+        ("odd_batch", "f16"),
+        ("few_rows", "bf16"),
+        ("few_rows_by_columns", "i8"),
+        ("parts", "f16"),
+    ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
 def test_tensor_cores(layout: str, kind: str, backwards: bool) -> None:
@@ -137,9 +154,9 @@ def test_tensor_cores(layout: str, kind: str, backwards: bool) -> None:
     _check(built, einsum, extents, types)
 
 
-@pytest.mark.parametrize("tile", choice._TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
+@pytest.mark.parametrize("tile", tensorcores._TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
 def test_tiles(tile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_TILES", (tile,))
+    monkeypatch.setattr(tensorcores, "_TILES", (tile,))
     einsum, extents, types = "mk,kn->mn", {"m": tile.rows + 8, "n": tile.columns + 8, "k": 200}, ("f16", "f16", "f32")
     _check(build(generic(einsum, extents, types)), einsum, extents, types)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, memref, vector
+from mlir.dialects import arith, math, memref, vector
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies
@@ -195,6 +195,13 @@ def width(stores: Epilogue) -> int:
     """Neighbouring elements that fill a vector of the narrowest memory."""
     sizes = [rtcalls.storage_bytes(ir.MemRefType(each.memory.type).element_type) for each in stores.arrays()]
     return max(1, min(_MOST, VECTOR_BYTES // min(sizes)))
+
+
+def accumulated(total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+    """``total + left * right`` of vectors, rounded once if these are floats."""
+    if isinstance(total.type.element_type, ir.FloatType):
+        return math.FmaOp(left, right, total).result
+    return arith.AddIOp(total, arith.MulIOp(left, right).result).result
 
 
 def zero(kind: ir.Type) -> ir.Value:

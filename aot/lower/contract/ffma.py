@@ -10,16 +10,17 @@ reads that many numbers of either factor and does the square of it in multiplica
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, gpu, math, memref, scf, vector
+from mlir.dialects import arith, gpu, memref, scf, vector
 
 from aot.lower import rtcalls
 from aot.lower.contract import epilogue, tiles
 from aot.lower.contract.problem import Factor, Problem
 from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.tiles import Block, Told, Worker
+from aot.lower.contract.splitting import Split
+from aot.lower.contract.tiles import Block, Target, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
 from aot.lower.fast.chunks import load_vector
@@ -28,6 +29,8 @@ _SIDE = 16
 """Threads of a block along each side of the tile."""
 _VECTOR = 16
 """Bytes."""
+_TWO_BLOCKS = 256
+"""Bytes of a thread's sums with which two blocks fit on a multiprocessor."""
 _PAD = 4
 """Elements by which a row in shared memory is longer, so that columns meet different banks."""
 
@@ -60,19 +63,27 @@ class Tile:
         return Told("ffma", sizes, () if self.wide else ("single elements",))
 
 
-def launch(problem: Problem, tile: Tile) -> None:
-    """Emit the kernel at the insertion point."""
+def launch(problem: Problem, tile: Tile, split: Split | None = None) -> None:
+    """Emit the kernel at the insertion point; it does one part of the sum if that is split."""
     size = rtcalls.storage_bytes(problem.accumulator)
     shared = 4 * tile.depth * (tile.side + _PAD) * size
-    with tiles.launch(problem, (tile.side, tile.side), tile.threads, shared, tile.told()) as block:
-        _Code(problem, tile, block).emit()
+    inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
+    with tiles.launch(inner, (tile.side, tile.side), tile.threads, shared, tile.told()) as block:
+        if tile.wide and size * tile.reach**2 <= _TWO_BLOCKS:
+            block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 2)
+        _Code(problem, tile, block, split).emit()
 
 
 class _Code:
     """The code of one kernel."""
 
-    def __init__(self, problem: Problem, tile: Tile, block: Block) -> None:
-        self.problem, self.tile, self.block = problem, tile, block
+    def __init__(self, problem: Problem, tile: Tile, block: Block, split: Split | None) -> None:
+        self.problem, self.tile, self.block, self.split = problem, tile, block, split
+        self.first, self.behind, self.batch = constant(0), block.k, block.batch
+        if split is not None:
+            depth = narrow(split.depth.value)
+            self.first, self.batch = narrow(block.batch[0]) * depth, block.batch[1:]
+            self.behind = block.k.least(self.first + depth)
         self.element = problem.accumulator
         self.vector = min(tile.reach, max(1, _VECTOR // rtcalls.storage_bytes(self.element)))
         self.groups = tile.reach // self.vector
@@ -83,16 +94,16 @@ class _Code:
         self.loaders = [_Loader(self, factor, first, extent) for factor, first, extent in sides]
 
     def emit(self) -> None:
-        zero, one = constant(0), rtcalls.index(1)
+        one = rtcalls.index(1)
         for loader, kept in zip(self.loaders, self.kept, strict=True):
-            loader.put(loader.read(zero), kept, zero)
+            loader.put(loader.read(self.first), kept, constant(0))
         gpu.BarrierOp()
         start = epilogue.zero(ir.VectorType.get([self.vector], self.element))
-        steps = self.block.k.tiles(self.tile.depth).index()
+        steps = (self.behind - self.first).tiles(self.tile.depth).index()
         loop = scf.ForOp(rtcalls.index(0), steps, one, [start] * (self.tile.reach * self.groups))
         with ir.InsertionPoint(loop.body):
             turn = narrow(loop.induction_variable)
-            following = [loader.read((turn + 1) * self.tile.depth) for loader in self.loaders]
+            following = [loader.read(self.first + (turn + 1) * self.tile.depth) for loader in self.loaders]
             sums = self._multiplied(list(loop.inner_iter_args), turn & 1)
             for loader, kept, values in zip(self.loaders, self.kept, following, strict=True):
                 loader.put(values, kept, (turn + 1) & 1)
@@ -113,7 +124,7 @@ class _Code:
                 spread = vector.BroadcastOp(right[0].type, row).result
                 for group, columns in enumerate(right):
                     place = number * self.groups + group
-                    sums[place] = _added(sums[place], spread, columns)
+                    sums[place] = epilogue.accumulated(sums[place], spread, columns)
         return sums
 
     def _factors(self, side: int, buffer: Word, step: int) -> list[ir.Value]:
@@ -127,7 +138,6 @@ class _Code:
         """By groups of rows: their sums lie in the buffers, one row of the tile after the other."""
         rows = _SIDE * self.vector
         slab = Shared(self.element, [rows, self.tile.side + _PAD], 0)
-        worker = Worker(self.block.thread, self.tile.threads, self.tile.width)
         for group in range(self.groups):
             if group:
                 gpu.BarrierOp()
@@ -139,7 +149,21 @@ class _Code:
                     slab.store(sums[place], [row], column)
             gpu.BarrierOp()
             corner = (self.block.m0 + group * rows, self.block.n0)
-            tiles.give(self.block, slab, corner, (rows, self.tile.side), worker)
+            self._give(slab, corner, rows)
+
+    def _give(self, slab: Shared, corner: tiles.Corner, rows: int) -> None:
+        worker = Worker(self.block.thread, self.tile.threads)
+        done = Target(self.problem.epilogue, self.batch, self.tile.width)
+
+        def give(target: Target) -> None:
+            tiles.give(self.block, slab, corner, (rows, self.tile.side), worker, target)
+
+        if self.split is None:
+            give(done)
+            return
+        part = Target(self.split.epilogue, self.block.batch, self.split.width)
+        several = constant(1).below(narrow(self.split.parts.value))
+        tiles.either(several, lambda: give(part), lambda: give(done))
 
 
 class _Loader:
@@ -166,9 +190,8 @@ class _Loader:
         for turn in range(self.turns):
             outer, k = self._place(turn)
             outer, k = self.first + outer, k0 + k
-            inside = arith.AndIOp(outer.below(self.extent), k.below(self.code.block.k)).result
-            places = outer.where(inside, 0).index(), k.where(inside, 0).index()
-            values.append(self._guarded(inside, self.factor.indices(self.code.block.batch, *places)))
+            inside = arith.AndIOp(outer.below(self.extent), k.below(self.code.behind)).result
+            values.append(self._guarded(inside, self.factor.indices(self.code.batch, outer.index(), k.index())))
         return values
 
     def _guarded(self, inside: ir.Value, at: list[ir.Value]) -> ir.Value:
@@ -197,10 +220,3 @@ class _Loader:
                     kept.store(each, [buffer, k + number], outer)
             else:
                 kept.store(factor, [buffer, k], outer)
-
-
-def _added(total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
-    """``total + left * right``, rounded once if these are floats."""
-    if isinstance(total.type.element_type, ir.FloatType):
-        return math.FmaOp(left, right, total).result
-    return arith.AddIOp(total, arith.MulIOp(left, right).result).result

@@ -10,7 +10,7 @@ those of the next are on their way. At the end the ring takes the sums, row by r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import gpu, scf
@@ -21,9 +21,11 @@ from aot.lower.contract.instructions import Kind
 from aot.lower.contract.operand import Operand, Part, Side, right_tiles
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.tiles import Block, Told
-from aot.lower.contract.words import Word, constant
+from aot.lower.contract.splitting import Split
+from aot.lower.contract.tiles import Block, Target, Told, Worker
+from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
+from aot.lower.fast.places import Extent
 
 _WARP = 32
 _PAD = 8
@@ -84,20 +86,36 @@ class Job:
     """Whether all results are whole vectors; a value of host code where that is known at the call only."""
 
 
-def launch(job: Job, tile: Tile, need: str) -> None:
+def launch(job: Job, tile: Tile, need: str, split: Split | None = None) -> None:
     """Emit the kernel at the insertion point; ``need``: the architecture of images that hold it."""
     told, shape = tile.told(job.kind), (tile.rows, tile.columns)
+    if split is not None:
+        job = _with_parts(job, split)
     with tiles.launch(job.problem, shape, tile.threads, tile.shared_bytes, told) as block:
         if need:
             imageneeds.mark(block.launch, need)
-        _Code(job, tile, block).emit()
+        _Code(job, tile, block, split).emit()
+
+
+def _with_parts(job: Job, split: Split) -> Job:
+    """Parts of the sum as the outermost loop around the product."""
+
+    def outer(operand: Operand) -> Operand:
+        step = split.depth * Word(operand.pitch.value) if operand.turned else split.depth
+        return replace(operand, batch=(Extent(step.value, None), *operand.batch))
+
+    problem = replace(job.problem, batch=(split.parts, *job.problem.batch))
+    return replace(job, problem=problem, left=outer(job.left), right=outer(job.right))
 
 
 class _Code:
     """The code of one kernel."""
 
-    def __init__(self, job: Job, tile: Tile, block: Block) -> None:
-        self.job, self.tile, self.block, self.kind = job, tile, block, job.kind
+    def __init__(self, job: Job, tile: Tile, block: Block, split: Split | None) -> None:
+        if split is not None:
+            share = narrow(split.depth.value)
+            block = replace(block, k=(block.k - narrow(block.batch[0]) * share).least(share))
+        self.job, self.tile, self.block, self.kind, self.split = job, tile, block, job.kind, split
         self.lane, self.warp = block.thread % _WARP, block.thread // _WARP
         down = tile.warps[0]
         self.row0, self.column0 = self.warp % down * tile.warp_rows, self.warp // down * tile.warp_columns
@@ -187,6 +205,25 @@ class _Code:
             place = row + (down * 16 + first % 4 * 4)
             pairs.store(bodies.pack(totals[first : first + 2]), [place], column + across * 8)
         gpu.BarrierOp()
+        self._give(slab)
+
+    def _give(self, slab: Shared) -> None:
+        """To memory for parts of sums, if there are parts; else to the results."""
         corner = (self.block.m0 + self.row0, self.block.n0 + self.column0)
-        extents = (tile.warp_rows, tile.warp_columns)
-        tiles.give_by_width(self.block, slab, corner, extents, (self.lane, _WARP), (self.job.wide, self.job.width))
+        extents, worker = (self.tile.warp_rows, self.tile.warp_columns), Worker(self.lane, _WARP)
+        done, job, split = self.job.problem.epilogue, self.job, self.split
+        batch = self.block.batch[1:] if split else self.block.batch
+
+        def give(target: Target) -> None:
+            tiles.give(self.block, slab, corner, extents, worker, target)
+
+        def give_results() -> None:
+            wide, narrow_ = (Target(done, batch, width) for width in (job.width, 1))
+            tiles.either(job.wide, lambda: give(wide), lambda: give(narrow_))
+
+        if split is None:
+            give_results()
+        else:
+            several = constant(1).below(narrow(split.parts.value))
+            part = Target(split.epilogue, self.block.batch, split.width)
+            tiles.either(several, lambda: give(part), give_results)

@@ -155,3 +155,16 @@ def all_of(conditions: Sequence[ir.Value | bool]) -> ir.Value | bool:
     for each in values[1:]:
         total = arith.AndIOp(total, each).result
     return total
+
+
+def any_of(conditions: Sequence[ir.Value | bool]) -> ir.Value | bool:
+    """Whether one holds."""
+    if True in [each for each in conditions if isinstance(each, bool)]:
+        return True
+    values = [each for each in conditions if not isinstance(each, bool)]
+    if not values:
+        return False
+    total = values[0]
+    for each in values[1:]:
+        total = arith.OrIOp(total, each).result
+    return total

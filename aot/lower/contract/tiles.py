@@ -9,7 +9,7 @@ to the right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls, tiling
-from aot.lower.contract.epilogue import Place
+from aot.lower.contract.epilogue import Epilogue, Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.words import Word, narrow
@@ -98,46 +98,14 @@ def _tile(number: Word, down: Word, across: Word) -> tuple[Word, Word]:
     return first + rest % height, rest // height
 
 
-def give(block: Block, slab: Shared, corner: tuple[Word, Word], extents: tuple[int, int], worker: Worker) -> None:
-    """Sums of a part of the tile, which lie in shared memory row by row, go through the epilogue to their places."""
-    rows, columns = extents
-    width = worker.width
-    across = columns // width
-    turns = -(-rows * across // worker.count)
-    loop = scf.ForOp(rtcalls.index(0), rtcalls.index(turns), rtcalls.index(1))
-    with ir.InsertionPoint(loop.body):
-        number = narrow(loop.induction_variable) * worker.count + worker.number
-        row, column = number // across, number % across * width
-        at = Place(block.batch, (corner[0] + row).index(), (corner[1] + column).index(), width)
-        inside = arith.AndIOp((corner[0] + row).below(block.m), (corner[1] + column).below(block.n)).result
-        if rows * across % worker.count:
-            inside = arith.AndIOp(inside, number.below(rows * across)).result
-        branch = scf.IfOp(inside)
-        with ir.InsertionPoint(branch.then_block):
-            epilogue = block.problem.epilogue
-            epilogue.store(epilogue.values(slab.load([row], column, width), at), at)
-            scf.YieldOp([])
-        scf.YieldOp([])
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Where sums go."""
 
-
-def give_by_width(
-    block: Block,
-    slab: Shared,
-    corner: tuple[Word, Word],
-    extents: tuple[int, int],
-    worker: tuple[Word, int],
-    wide: tuple[ir.Value | bool, int],
-) -> None:
-    """The same by vectors of a width where results are whole ones, else by single elements."""
-    condition, width = wide
-    if isinstance(condition, bool):
-        give(block, slab, corner, extents, Worker(*worker, width if condition else 1))
-        return
-    branch = scf.IfOp(condition, has_else=True)
-    for body, size in ((branch.then_block, width), (branch.else_block, 1)):
-        with ir.InsertionPoint(body):
-            give(block, slab, corner, extents, Worker(*worker, size))
-            scf.YieldOp([])
+    epilogue: Epilogue
+    batch: tuple[ir.Value, ...]
+    width: int
+    """Neighbouring elements that are stored at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,5 +114,41 @@ class Worker:
 
     number: Word
     count: int
-    width: int
-    """Neighbouring elements that it takes at a time."""
+
+
+Corner = tuple[Word, Word]
+"""Row and column."""
+
+
+def give(block: Block, slab: Shared, corner: Corner, extents: tuple[int, int], worker: Worker, target: Target) -> None:
+    """Sums of a part of the tile, which lie in shared memory row by row, go through the epilogue to their places."""
+    rows, columns = extents
+    width = target.width
+    across = columns // width
+    turns = -(-rows * across // worker.count)
+    loop = scf.ForOp(rtcalls.index(0), rtcalls.index(turns), rtcalls.index(1))
+    with ir.InsertionPoint(loop.body):
+        number = narrow(loop.induction_variable) * worker.count + worker.number
+        row, column = number // across, number % across * width
+        at = Place(target.batch, (corner[0] + row).index(), (corner[1] + column).index(), width)
+        inside = arith.AndIOp((corner[0] + row).below(block.m), (corner[1] + column).below(block.n)).result
+        if rows * across % worker.count:
+            inside = arith.AndIOp(inside, number.below(rows * across)).result
+        branch = scf.IfOp(inside)
+        with ir.InsertionPoint(branch.then_block):
+            values = target.epilogue.values(slab.load([row], column, width), at)
+            target.epilogue.store(values, at)
+            scf.YieldOp([])
+        scf.YieldOp([])
+
+
+def either(condition: ir.Value | bool, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    """Emit one of two, or both under the condition."""
+    if isinstance(condition, bool):
+        (then if condition else otherwise)()
+        return
+    branch = scf.IfOp(condition, has_else=True)
+    for block, emitter in ((branch.then_block, then), (branch.else_block, otherwise)):
+        with ir.InsertionPoint(block):
+            emitter()
+            scf.YieldOp([])

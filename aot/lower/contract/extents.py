@@ -1,0 +1,53 @@
+"""Questions about a problem's extents: answered when the package is built if they are static, else by host code.
+
+In: a Problem at the insertion point of its launch. Out: True, False, or a value.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower import rtcalls
+from aot.lower.contract import problem
+from aot.lower.contract.problem import Factor, Problem
+from aot.lower.contract.words import Word
+from aot.lower.fast.places import VECTOR_BYTES, Extent
+
+_ENOUGH = 96
+"""Tiles that keep most of a large GPU busy."""
+
+
+def whole_vectors(job: Problem, width: int) -> ir.Value | bool:
+    """Whether results, and what is read with them, are vectors of a width, aligned."""
+    arrays = job.epilogue.arrays()
+    wide = [problem.is_wide(each.memory, each.strides) for each in arrays if each.along_n]
+    return problem.all_of([problem.is_multiple(job.n, width), *wide])
+
+
+def many_tiles(job: Problem, rows: int, columns: int) -> ir.Value | bool:
+    """Whether tiles of the size are enough for the whole GPU."""
+    sides = ((job.m, rows), (job.n, columns), *((each, 1) for each in job.batch))
+    if all(each.static is not None for each, _ in sides):
+        total = 1
+        for each, size in sides:
+            total *= -(-(each.static or 0) // size)
+        return total >= _ENOUGH
+    count = Word(rtcalls.index(1))
+    for each, size in sides:
+        count = Word(each.value).tiles(size) * count
+    return arith.CmpIOp(arith.CmpIPredicate.uge, count.value, rtcalls.index(_ENOUGH)).result
+
+
+def at_most(extent: Extent, number: int) -> ir.Value | bool:
+    """Whether an extent is no larger."""
+    if extent.static is not None:
+        return extent.static <= number
+    return arith.CmpIOp(arith.CmpIPredicate.ule, extent.value, rtcalls.index(number)).result
+
+
+def is_wide(job: Problem, factor: Factor, outer: Extent) -> ir.Value | bool:
+    """Whether vectors of a factor are aligned, and the contiguous loop ends with a whole one."""
+    along = outer if factor.turned else job.k
+    whole = problem.is_multiple(along, max(1, VECTOR_BYTES // rtcalls.storage_bytes(factor.element)))
+    return problem.all_of([whole, problem.is_wide(factor.memory, factor.strides)])
