@@ -11,7 +11,7 @@ import pytest
 from cpurun import Program, build
 
 DTYPES = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "i8": np.dtype("i1")}
-REDUCED = ((1,), (0, 2), (0, 1), (1, 2), (0,), (2,))
+REDUCED = ((1,), (0, 2), (0, 1), (1, 2), (0,), (2,), (0, 1, 2))
 SHAPES = ((3, 5, 7), (2, 70, 8), (1, 300, 16), (4, 33, 12), (2, 3, 1000), (130, 2, 4), (0, 3, 4), (3, 0, 4), (3, 4, 0))
 
 
@@ -74,6 +74,23 @@ func.func @argmax(%x: tensor<?x?x?xf32>, %m: tensor<?x?xf32>, %i: tensor<?x?xi32
   } -> (tensor<?x?xf32>, tensor<?x?xi32>)
   return %r#1 : tensor<?x?xi32>
 }
+func.func @argmax_of_all(%x: tensor<?xf32>, %m: tensor<f32>, %i: tensor<i32>) -> tensor<i32> {
+  %low = arith.constant 0xFF800000 : f32
+  %none = arith.constant 0 : i32
+  %f = linalg.fill ins(%low : f32) outs(%m : tensor<f32>) -> tensor<f32>
+  %g = linalg.fill ins(%none : i32) outs(%i : tensor<i32>) -> tensor<i32>
+  %r:2 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> ()>, affine_map<(a) -> ()>],
+      iterator_types = ["reduction"]} ins(%x : tensor<?xf32>) outs(%f, %g : tensor<f32>, tensor<i32>) {
+  ^bb0(%v: f32, %a: f32, %b: i32):
+    %l = linalg.index 0 : index
+    %p = arith.index_cast %l : index to i32
+    %c = arith.cmpf ogt, %v, %a : f32
+    %n = arith.select %c, %v, %a : f32
+    %q = arith.select %c, %p, %b : i32
+    linalg.yield %n, %q : f32, i32
+  } -> (tensor<f32>, tensor<i32>)
+  return %r#1 : tensor<i32>
+}
 """
 
 
@@ -85,6 +102,8 @@ def test_the_first_place_in_the_middle() -> None:
         x = random.integers(-3, 4, shape).astype("f4")
         m, i = np.zeros((shape[0], shape[2]), "f4"), np.zeros((shape[0], shape[2]), "i4")
         np.testing.assert_array_equal(program.call("argmax", x, m, i).results[0], x.argmax(1), err_msg=str(shape))
+        m, i = np.zeros((), "f4"), np.zeros((), "i4")
+        assert program.call("argmax_of_all", x.reshape(-1), m, i).results[0] == x.argmax()
 
 
 def gaps(kind: str) -> str:

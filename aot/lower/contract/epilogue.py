@@ -16,7 +16,7 @@ from mlir.dialects import arith, math, memref, vector
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies
-from aot.lower.fast.chunks import load_vector, store_vector
+from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.places import VECTOR_BYTES, Extent, is_wide
 
 _MOST = 8

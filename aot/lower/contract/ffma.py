@@ -23,7 +23,7 @@ from aot.lower.contract.splitting import Split
 from aot.lower.contract.tiles import Block, Target, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
-from aot.lower.fast.chunks import load_vector
+from aot.lower.fast.accesses import load_vector
 
 _SIDE = 16
 """Threads of a block along each side of the tile."""

@@ -15,6 +15,7 @@ from mlir.dialects import arith, vector
 
 from aot import mlir
 from aot.lower import rtcalls
+from aot.lower.fast import bodyloads
 
 Index = Callable[[int], ir.Value]
 _IN_F32 = frozenset({"arith.divf", "math.exp"})
@@ -63,6 +64,9 @@ def evaluate_vector(
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
         operands = [values.get(value, value) for value in op.operands]
+        if op.name == "memref.load":
+            values[op.results[0]] = bodyloads.neighbours(op, operands, width)
+            continue
         if approximate and op.name in _APPROXIMATED and isinstance(op.results[0].type, ir.F32Type):
             values[op.results[0]] = _approximated(op, operands, width)
             continue
@@ -81,9 +85,10 @@ def is_vectorial(body: ir.Block, wanted: Sequence[ir.Value]) -> bool:
     for op in _needed(body, wanted):
         if op.name == "linalg.index":
             continue
-        if op.name.split(".")[0] not in _VECTOR_DIALECTS or len(op.regions):
+        loads = op.name == "memref.load"
+        if not loads and (op.name.split(".")[0] not in _VECTOR_DIALECTS or len(op.regions)):
             return False
-        if not all(is_hardware(value.type) for value in [*op.operands, *op.results]):
+        if not all(is_hardware(value.type) for value in [*list(op.operands)[loads:], *op.results]):
             return False
     return all(is_hardware(value.type) for value in wanted)
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith, memref, scf, vector
+from mlir.dialects import arith, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, places
-from aot.lower.fast.places import VECTOR_BYTES, Place, Space
+from aot.lower.fast.accesses import load_vector
+from aot.lower.fast.places import Place, Space
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, Member, Node, Product, Region, Source
 
 EXACT, MASKED, SHIFTED = "exact", "masked", "shifted"
@@ -221,36 +222,3 @@ def guard(condition: ir.Value | None) -> Iterator[None]:
         end = scf.YieldOp([])
     with ir.InsertionPoint(end):
         yield
-
-
-def load_vector(memory: ir.Value, indices: Sequence[ir.Value], width: int, element: ir.Type) -> ir.Value:
-    """An aligned vector, in pieces of at most 16 bytes."""
-    pieces = max(1, width * rtcalls.storage_bytes(element) // VECTOR_BYTES)
-    size = width // pieces
-    kind = ir.VectorType.get([size], element)
-    alignment = _alignment(size, element)
-    loaded = [
-        vector.LoadOp(kind, memory, [*indices[:-1], bodies.plus(indices[-1], size * piece)], alignment=alignment).result
-        for piece in range(pieces)
-    ]
-    if pieces == 1:
-        return loaded[0]
-    return bodies.pack([each for part in loaded for each in bodies.unpack(part)])
-
-
-def store_vector(value: ir.Value, memory: ir.Value, indices: Sequence[ir.Value]) -> None:
-    """The same for stores."""
-    kind = ir.VectorType(value.type)
-    width, element = kind.shape[0], kind.element_type
-    pieces = max(1, width * rtcalls.storage_bytes(element) // VECTOR_BYTES)
-    size = width // pieces
-    for piece in range(pieces):
-        part = value
-        if pieces > 1:
-            part = bodies.pack(bodies.unpack(value)[size * piece : size * (piece + 1)])
-        place = [*indices[:-1], bodies.plus(indices[-1], size * piece)]
-        vector.StoreOp(part, memory, place, alignment=_alignment(size, element))
-
-
-def _alignment(size: int, element: ir.Type) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size * rtcalls.storage_bytes(element))

@@ -14,7 +14,8 @@ from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange, places
-from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard, load_vector, store_vector
+from aot.lower.fast.accesses import load_vector, store_vector
+from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
 from aot.lower.fast.places import Extent
 from aot.lower.fast.region import Member
 from aot.lower.fast.rowjob import Job

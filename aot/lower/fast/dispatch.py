@@ -16,7 +16,19 @@ from mlir.dialects import scf
 
 from aot import mlir
 from aot.lower import frontend, overlap, rtcalls, views
-from aot.lower.fast import candidates, columns, forming, places, pointwise, rows, slices, table, transposes
+from aot.lower.fast import (
+    bodyloads,
+    candidates,
+    columns,
+    forming,
+    places,
+    pointwise,
+    rows,
+    slices,
+    table,
+    totals,
+    transposes,
+)
 from aot.lower.fast.conditions import Conditions
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.forming import Formed
@@ -152,6 +164,8 @@ def _sink_fills(block: ir.Block) -> None:
         op = ops[number]
         if op.name != "linalg.generic" or any(views.is_memref(value) for value in list(op.operands)[:-1]):
             continue
+        if bodyloads.has(op.regions[0].blocks[0]):
+            continue
         memory = op.operands[len(op.operands) - 1]
         if not views.is_memref(memory) or not overlap.is_own(views.root(memory)):
             continue
@@ -247,6 +261,9 @@ def _choose(job: Job, choice: Choice) -> None:
     if not facts.reduces and facts.rows == 1:
         choice.limit(["pointwise"], ["width"])
         pointwise.launch(job, plain)
+        return
+    if facts.rows == 1 and facts.slices and choice.schedule in ("", totals.NAME) and choice.is_only("width"):
+        totals.launch(job, choice.width(totals.NAME, table.width(facts)))
         return
     conditions = Conditions(job)
     places_: list[ir.InsertionPoint] = []

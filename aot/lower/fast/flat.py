@@ -17,9 +17,10 @@ from mlir.dialects import arith, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, places
-from aot.lower.fast.chunks import Chunk, Evaluator, load_vector
+from aot.lower.fast.accesses import load_vector
+from aot.lower.fast.chunks import Chunk, Evaluator
 from aot.lower.fast.places import Place
-from aot.lower.fast.region import Source
+from aot.lower.fast.region import Node, Source
 
 
 @dataclass
@@ -36,8 +37,17 @@ class FlatEvaluator(Evaluator):
         super().prefetch(flat, chunks)
         for chunk in chunks:
             if others:
-                values = self._indexed([self.places[node] for node in others], chunk)
-                chunk.memo.update(((("raw", node), value) for node, value in zip(others, values, strict=True)))
+                self._prefetch_indexed(others, chunk)
+
+    def _prefetch_indexed(self, nodes: Sequence[Source], chunk: Chunk) -> None:
+        values = self._indexed([self.places[node] for node in nodes], chunk)
+        for node, value in zip(nodes, values, strict=True):
+            if not isinstance(value.type, ir.VectorType):
+                chunk.memo[("one", node)] = value
+            chunk.memo[("raw", node)] = self._spread(value)
+
+    def _spread(self, value: ir.Value) -> ir.Value:
+        return value if isinstance(value.type, ir.VectorType) else bodies.broadcast(value, self.width)
 
     def _indexed(self, found: Sequence[Place], chunk: Chunk) -> list[ir.Value]:
         """Values of operands that are indexed by the loops."""
@@ -52,16 +62,16 @@ class FlatEvaluator(Evaluator):
         kinds = [ir.VectorType.get([self.width], place.element) for place in found]
         choice = scf.IfOp(self.whole, kinds, has_else=True)
         with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp([self._neighbours(place, digits) for place in found])
+            scf.YieldOp([self._spread(self._neighbours(place, digits)) for place in found])
         with ir.InsertionPoint(choice.else_block):
             scf.YieldOp(self._one_by_one(found, digits))
         return list(choice.results)
 
     def _neighbours(self, place: Place, digits: Sequence[ir.Value]) -> ir.Value:
-        """Elements that differ in the innermost loop."""
+        """Elements that differ in the innermost loop; one where they are the same."""
         last = len(digits) - 1
         if last not in place.loops or self.width == 1:
-            return bodies.broadcast(_load(place, digits), self.width)
+            return _load(place, digits)
         if place.wide and place.loops[-1] == last:
             return load_vector(place.memory, _indices(place, digits), self.width, place.element)
         apart = [[*digits[:-1], bodies.plus(digits[-1], number)] for number in range(self.width)]
@@ -73,6 +83,12 @@ class FlatEvaluator(Evaluator):
         while len(apart) < self.width:
             apart.append(_next(apart[-1], extents))
         return [bodies.pack([_load(place, each) for each in apart]) for place in found]
+
+    def _argument(self, node: Node, chunk: Chunk, vectorial: bool) -> ir.Value:
+        """One element for all, too, where an operand does not have the innermost loop."""
+        if vectorial and ("one", node) in chunk.memo:
+            return chunk.memo[("one", node)]
+        return super()._argument(node, chunk, vectorial)
 
     def _has_lanes(self, body: ir.Block) -> bool:
         return self.whole is True or not bodies.asked(body)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from aot.lower import views
-from aot.lower.fast import hazards, loops, operations, reducers
+from aot.lower.fast import bodyloads, hazards, loops, operations, reducers
 from aot.lower.fast.extents import Extents, Key
 from aot.lower.fast.operations import ZERO, Operand, Operation
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, SCALAR, Member, Node, Product, Region, Source, Store, level
@@ -99,9 +99,13 @@ class _Growing:
         if split is None:
             return "its reduced loops are neither the first nor the last ones"
         reduces = any(new.reduces)
+        if reduces and bodyloads.has(new.body):
+            return "a reduction whose body reads memory by itself"
         if reduces and isinstance(reducer := reducers.read(new), str):
             return reducer
         if self.members:
+            if any(bodyloads.has(each.body) for each in [*self.members, new]):
+                return "its body reads memory by itself"
             if not self._connected(new):
                 return "it shares no data with the operations before it"
             fits = self._fits_turned(new, split, reduces) if turned or self.turned else self._fits(new, split, reduces)
@@ -149,8 +153,9 @@ class _Growing:
 
     def _connected(self, new: Operation) -> bool:
         """Whether it has to do with what is there."""
-        if not any(each.is_memory and each.read for each in new.operands) and self.split is not None:
-            # A running value's start: what is to follow reads the region's data, too.
+        starts = not _reads_memory(new)
+        if starts and (self.split is not None or not any(_reads_memory(member) for member in self.members)):
+            # A running value's start: what is to follow reads the region's data, too, or the other starts.
             kept = self.space[self.split :] if self.turned else self.space[: self.split]
             rows = tuple(self.known.find(key) for key in kept)
             return tuple(self.known.find(key) for key in new.extents) == rows
@@ -247,6 +252,10 @@ class _Growing:
             operation = product.member.operation
             operand = operation.operands[operation.outputs[product.number]]
             region.stores.append(Store(product, operand.value, self._loops(operand, operation)))
+
+
+def _reads_memory(operation: Operation) -> bool:
+    return any(each.is_memory and each.read for each in operation.operands)
 
 
 def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, rank: int) -> Member:

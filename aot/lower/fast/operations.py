@@ -111,7 +111,8 @@ def _unfit_body(body: ir.Block) -> str:
     for op in body.operations:
         for inner in mlir.walk(op.operation):
             nested = inner.parent.operation != body.owner.operation
-            if inner.name.startswith("memref.") or inner.name in ("tensor.extract", "func.call"):
+            memory = inner.name.startswith("memref.") and inner.name != "memref.load"
+            if memory or inner.name in ("tensor.extract", "func.call"):
                 return f"the body holds {inner.name}"
             if nested and inner.name == "linalg.index":
                 return "the body asks for an index inside a branch"

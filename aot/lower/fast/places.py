@@ -16,10 +16,11 @@ from mlir import ir
 from mlir.dialects import arith, memref
 
 from aot.lower import rtcalls
+from aot.lower.fast import accesses
 from aot.lower.fast.extents import Key, value_of
 from aot.lower.fast.region import COLUMN, FULL, Region, Source, Store
 
-VECTOR_BYTES = 16
+VECTOR_BYTES = accesses.VECTOR_BYTES
 _WIDE_INTEGERS = (8, 16, 32, 64)
 
 

@@ -12,8 +12,9 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls, tiling
-from aot.lower.fast import bodies, places
-from aot.lower.fast.chunks import MASKED, Chunk, guard, store_vector
+from aot.lower.fast import bodies, bodyloads, places
+from aot.lower.fast.accesses import store_vector
+from aot.lower.fast.chunks import MASKED, Chunk, guard
 from aot.lower.fast.flat import FlatEvaluator
 from aot.lower.fast.places import Place
 from aot.lower.fast.rowjob import Job
@@ -59,7 +60,7 @@ def _fits(job: Job, width: int) -> ir.Value | bool:
     """Whether there are vectors: memory is aligned, and they lie within the innermost loop where they must."""
     if width == 1:
         return False
-    aligned = places.aligned(_wide(job))
+    aligned = places.aligned([*_wide(job), *_read_by_bodies(job)])
     whole = _whole(job, width) if _must_be_whole(job) else True
     if isinstance(whole, bool):
         return aligned if whole else False
@@ -68,6 +69,13 @@ def _fits(job: Job, width: int) -> ir.Value | bool:
 
 def _wide(job: Job) -> list[Place]:
     return [place for place in [*job.places.values(), *(place for _, place in job.stores)] if place.wide]
+
+
+def _read_by_bodies(job: Job) -> list[Place]:
+    """Memory whose neighbours a body reads."""
+    last = len(job.space.column_loops) - 1
+    found = [memory for member in job.region.members for memory in bodyloads.along(member.operation.body, last)]
+    return [Place(memory, "", (), flat=False, wide=True, gaps=True) for memory in dict.fromkeys(found)]
 
 
 def _must_be_whole(job: Job) -> bool:
@@ -124,13 +132,22 @@ def _elements(job: Job, first: ir.Value, behind: ir.Value) -> None:
 def _compute_and_store(job: Job, code: FlatEvaluator, chunks: list[Chunk]) -> None:
     """All loads first, all stores last: a result may lie in an operand's memory."""
     code.prefetch([source for source in job.region.sources() if code.varies(source)], chunks)
+    if any(bodyloads.has(member.operation.body) for member in job.region.members):
+        # Indices behind the end may reach beyond what the body reads.
+        for chunk in chunks:
+            with guard(chunk.valid):
+                _store(job, code, chunk, [code.values(store.product, chunk) for store, _ in job.stores])
+        return
     values = [[code.values(store.product, chunk) for store, _ in job.stores] for chunk in chunks]
     for chunk, columns in zip(chunks, values, strict=True):
         with guard(chunk.valid):
-            for each, (_, place) in zip(columns, job.stores, strict=True):
-                at = code.address(place, chunk.column)
-                if place.wide and code.width > 1:
-                    store_vector(each, place.memory, at)
-                    continue
-                for number, value in enumerate(bodies.unpack(each)):
-                    code.store_element(place, bodies.plus(chunk.column, number), value)
+            _store(job, code, chunk, columns)
+
+
+def _store(job: Job, code: FlatEvaluator, chunk: Chunk, values: list[ir.Value]) -> None:
+    for each, (_, place) in zip(values, job.stores, strict=True):
+        if place.wide and code.width > 1:
+            store_vector(each, place.memory, code.address(place, chunk.column))
+            continue
+        for number, value in enumerate(bodies.unpack(each)):
+            code.store_element(place, bodies.plus(chunk.column, number), value)

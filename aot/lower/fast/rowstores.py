@@ -12,7 +12,8 @@ from mlir.dialects import arith, memref
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies
-from aot.lower.fast.chunks import Chunk, Evaluator, guard, store_vector
+from aot.lower.fast.accesses import store_vector
+from aot.lower.fast.chunks import Chunk, Evaluator, guard
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, Store
 from aot.lower.fast.rowjob import Job

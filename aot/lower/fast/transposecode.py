@@ -14,7 +14,8 @@ from mlir.dialects import arith, gpu, memref
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange
-from aot.lower.fast.chunks import guard, load_vector, store_vector
+from aot.lower.fast.accesses import load_vector, store_vector
+from aot.lower.fast.chunks import guard
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Member, Source
 

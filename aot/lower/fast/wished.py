@@ -53,6 +53,10 @@ class Choice:
                 other = f"it has {', '.join(sizes)}" if sizes else "it has none to choose"
                 raise UnfitError(f"schedule '{self.schedule or possible[0]}' has no size '{name}'; {other}")
 
+    def is_only(self, size: str) -> bool:
+        """Whether no other size is wished for."""
+        return all(name == size for name, _ in self.sizes)
+
     def width(self, schedule: str, widest: int) -> int:
         """Elements of a vector, of a schedule that has nothing else to choose."""
         wished = dict(self.sizes).get("width", widest) if self.schedule in ("", schedule) else widest
