@@ -26,7 +26,7 @@ from aot.tables import SourceRow, source_row
 
 _ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
 _OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
-_MODULES = ("_check.py", "_shapes.py", "torch.py")
+_MODULES = ("_check.py", "_shapes.py", "torch.py", "jax.py")
 _STATIC = {"exports.map": "csrc/exports.map", **{name: f"src/{{name}}/{name}" for name in _MODULES}}
 _RENDERED = {
     "pyproject.toml.in": "pyproject.toml",

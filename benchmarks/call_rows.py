@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import subprocess
 import timeit
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import torch
 
 HERE = Path(__file__).resolve().parent
 KERNEL = b"contender"
-NAMES = "abcdefgh"
+NAMES = "abcdemno"
 WARM = 3
 """Calls of a row before any counts."""
 
@@ -168,7 +169,7 @@ def us(setting: Setting) -> Row:
 
 
 def us_kernel(setting: Setting) -> Row:
-    call = getattr(setting.package.kernels, f"kernel{setting.case.arrays}")
+    call = vars(setting.package.kernels)[f"kernel{setting.case.arrays}"]
     return python_row(f"f({setting.words()}, grid=1, block=256)", setting.names(setting.arrays, f=call))
 
 
@@ -248,6 +249,7 @@ def triton(setting: Setting) -> Row:
 
 
 def numba(setting: Setting) -> Row:
+    warnings.simplefilter("ignore")  # about grids of one block
     cuda = importlib.import_module("numba.cuda")
     kernel = importlib.import_module("call_numba").KERNELS[setting.case.arrays, setting.case.scalars]
     arrays = [cuda.as_cuda_array(array) for array in setting.arrays]
@@ -283,7 +285,7 @@ def rows(case: Case, package: Any, library: Library) -> tuple[dict[str, Row], di
             found[name] = make(setting)
         except ImportError as error:
             missing[name] = f"not installed: {error}"
-        except (KeyError, AttributeError):
+        except KeyError:
             missing[name] = "has nothing with these arguments"
         except Exception as error:
             missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

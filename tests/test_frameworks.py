@@ -61,3 +61,7 @@ def run(framework: str, site: Path) -> None:
     command = [sys.executable, str(CASES / f"{framework}_cases.py"), "cpu"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_jax(site: Path) -> None:
+    run("jax", site)

@@ -70,7 +70,7 @@ class _Operator:
         got = self.call(*arguments)
         everything = got if isinstance(got, tuple) else (got,)
         kept = [
-            torch.tensor(value, dtype=dtype) if spec["kind"] == "scalar" else value
+            torch.tensor(value, dtype=dtype) if spec["kind"] == "scalar" else _tensor(value)
             for value, spec, dtype in zip(everything, self.function["results"], self.dtypes)
             if dtype is not None
         ]
@@ -103,6 +103,11 @@ class _Operator:
             for spec in self.function["results"]
         ]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def _tensor(array: Any) -> torch.Tensor:
+    """Without array arguments nobody said that the result shall be a tensor."""
+    return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
 
 
 def _packed(values: list[Any]) -> Any:

@@ -141,7 +141,10 @@ typedef struct aot_frame {
   char message[AOT_MESSAGE_BYTES];
   /* results: filled by the Python side's allocator */
   int64_t extents[AOT_MAX_RANK]; uint32_t nextents;            /* of the result being asked for */
-  void *python;                                                /* py_call.c's own state */
+  /* Memory for result k with `extents`: 0, or an error code with `message` set (AOT_E_PYTHON: a Python exception is set). Must not
+   * longjmp. Who makes the call sets it: aot_result_memory (py_result.c) for Python. */
+  int (*memory)(struct aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address);
+  void *python;                                                /* the caller's own state */
 } aot_frame;
 
 enum { AOT_E_ASSERT = -1, AOT_E_SIZE = -2, AOT_E_LIMIT = -3, AOT_E_INTERNAL = -4, AOT_E_PYTHON = -5 /* a Python exception is set */,
@@ -154,6 +157,9 @@ aot_frame *aot_current(void);                                  /* thread-local *
  * context_id, stream, device and python (before or after); it need not clear the frame. */
 void aot_push(aot_frame *frame);
 void aot_pop(aot_frame *frame);
+/* aot_push where nothing has to be found out: the context `context_id` is the one that this thread used last, for the frame's
+ * device, and it is still current. 0: it is not, and nothing was done. */
+int aot_push_familiar(aot_frame *frame, uint64_t context_id);
 /* Keeps the first error of the call and returns `code` (no jump): for C functions that compiled code does not call. */
 int aot_record(aot_frame *frame, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Records the first error and longjmps to frame->unwind. Called only from C functions that compiled host code calls directly
@@ -230,6 +236,8 @@ int aot_pool_free(uint64_t address, void *stream);
 int aot_pool_trim(int device);                                 /* gives cached memory back to the driver */
 /* Runs the function's entry with a frame already pushed: setjmp, entry, message sync, sweep. 0, or frame->code. */
 int aot_run(aot_frame *frame, void **slots);
+/* aot_push_familiar, aot_run and aot_pop for a function without flags: 1 when it ran, and frame->code tells how it ended. */
+int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots);
 /* The same for an entry of CPU code: the frame's context and stream are not used, and the driver is never called. */
 int aot_run_cpu(aot_frame *frame, aot_entry entry, void **slots);
 /* The function's newest CPU code that this processor can run; NULL: it has none, or the processor is older than all of them. */
@@ -247,11 +255,7 @@ const char *aot_error_name(int code);
 const char *aot_last_error(void);
 /* Device for calls without array arguments: 0 until gpu.set_default_device is run on this thread. */
 int aot_default_device(void);
-
-/* ------------------------------------------------------------------ the Python side gives the core one callback */
-
-/* Memory for result k with frame->extents; called from _mlir_ciface_aot_rt_result. 0, or an error code with frame->message set
- * (AOT_E_PYTHON: a Python exception is set). Must not longjmp. Implemented in py_result.c; the C tests have their own. */
-int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address);
+int aot_current_device(int *device);                           /* of the current context, else the default device */
+int aot_stream_device(void *stream, int *device);              /* device -1: the driver cannot tell */
 
 #endif

@@ -45,7 +45,8 @@ PyObject *aot_imported(int name);                              /* borrowed: a mo
 typedef struct aot_plain {                                     /* an argument as one pass of checks wants it (py_plain.c) */
   uint32_t words;                                              /* of workspace: its slot */
   uint32_t dtype, other;                                       /* the bytes of the element types that fit */
-  uint8_t possible, rank, storage, misaligned;                 /* misaligned: bits that no address has */
+  uint8_t possible, number;                                    /* an array that can be plain; a scalar */
+  uint8_t rank, storage, misaligned;                           /* misaligned: bits that no address has */
   const int64_t *shape;                                        /* NULL: every extent is dynamic */
 } aot_plain;
 
@@ -62,6 +63,10 @@ typedef struct aot_callable {                                  /* `self` of a fu
   aot_plain *plain;                                            /* one per argument */
   size_t argument_words, result_words, words;                  /* 8-byte words of workspace: of the arguments' and results' slots, of the whole call */
   uint8_t writes_values;                                       /* has a destination and another array: they may overlap */
+  uint8_t unflagged;                                           /* a function of arrays that only launches, on a GPU, and needs no more than the stack */
+  int32_t returned;                                            /* the argument that is its one result, else -1 */
+  PyObject *seen;                                              /* strong: names of the last call with names, a tuple of the caller's code */
+  uint16_t seen_places[8]; uint16_t nseen;                     /* where they belong, as in `keywords` */
   uint64_t loaded_context;                                     /* context that is known to hold the source's module */
 } aot_callable;
 
@@ -77,6 +82,7 @@ int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t giv
 typedef struct aot_kind {                                      /* what a type of objects can do, asked once per type */
   PyTypeObject *type;                                          /* strong */
   const dl_exchange *exchange;
+  uint8_t borrows;                                             /* the exchange API shows tensors without giving a reference */
   uint8_t ours;                                                /* one of our own arrays */
   uint8_t numpy, masked;                                       /* numpy's array; one with a mask */
   uint8_t immutable;                                           /* may not be written, whatever the protocol says (JAX) */
@@ -156,8 +162,14 @@ int aot_place_without_arrays(aot_call *call);                  /* there is none 
 /* Reads and checks all arguments into descriptors and scalars, decides the stream (py_arguments.c). */
 int aot_read_arguments(aot_call *call);
 void aot_drop_holders(aot_call *call);
-/* py_plain.c: 1 taken, 0 the general way has to look, -1 error. */
+/* py_plain.c: 1 done, 0 the general way has to look, -1 error. */
 int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot);
+void aot_plain_begin(aot_call *call);                          /* nothing is known of the arguments yet */
+int aot_plain_arguments(aot_call *call);                       /* all of them, and the stream */
+/* Of a callable that is `unflagged`; 1: the call's value, NULL with an error. */
+int aot_plain_call(aot_call *call, PyObject **value);
+int aot_plain_positional(const aot_callable *callable, PyObject *const *args, PyObject **value);   /* all of them by position */
+void aot_lay_out_results(aot_call *call);                      /* py_call.c */
 void aot_plain_setup(const aot_callable *callable, uint32_t index);
 /* Enters the device's context, loads the module, orders the streams, pushes the frame. aot_leave undoes it. */
 int aot_enter(aot_call *call, aot_frame *frame, void **restore);
@@ -212,6 +224,7 @@ int aot_is_fresh(const aot_value *result);                     /* an array that 
 int aot_wrong_out(const aot_call *call, uint32_t result, PyObject *exception, const char *got, const char *problem);
 
 /* py_result.c */
+int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address);   /* aot_frame.memory of Python's calls */
 int aot_outputs_finish(aot_call *call, int failed);            /* in the call's context: copies and frees temporaries */
 PyObject *aot_outputs_return(aot_call *call);                  /* the call's value */
 void aot_outputs_drop(aot_call *call);
@@ -254,11 +267,9 @@ int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const c
 
 /* py_driver.c: 0, or a code for aot_raise with its text in aot_last_error(). */
 int aot_stream_wait(void *waiting, void *on);
-int aot_stream_device(void *stream, int *device);              /* device -1: the driver cannot tell */
 int aot_stream_captures(void *stream);                         /* 1: into a CUDA graph */
 int aot_pointer_device(uint64_t address, int32_t *device_type, int *device);
 int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream);
-int aot_current_device(int *device);                           /* of the current context, else the default device */
 int aot_has_gpu_code(void);                                    /* of the package; without any the driver is never asked */
 PyObject *aot_probe(PyObject *self, PyObject *device);         /* facts for check(); never raises for a missing driver */
 int aot_device_number(PyObject *object, int *device); /* of device=: 0, or -1 with an exception */

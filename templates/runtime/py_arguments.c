@@ -195,10 +195,7 @@ static int read_pending(aot_call *call) {
 
 int aot_read_arguments(aot_call *call) {
   int64_t *word = call->words;
-  call->nholders = call->pending = 0;
-  call->first_object = NULL;
-  call->first = call->device = call->device_argument = call->place_argument = -1;
-  call->place = AOT_PLACE_UNKNOWN;
+  aot_plain_begin(call);
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     call->slots[i] = word;
     int taken = call->callable->plain[i].possible ? aot_plain_take(call, i, word) : 0;

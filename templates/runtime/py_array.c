@@ -72,6 +72,7 @@ static const aot_kind *learn(PyObject *object) {
     forget(&kind);
     return NULL;
   }
+  kind.borrows = kind.exchange && kind.exchange->tensor_from_object && !kind.immutable;
   aot_kind *place = &kinds[next_kind++ % KINDS], evicted = *place;
   *place = kind;
   forget(&evicted);

@@ -27,6 +27,7 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
   frame->stream = call->stream;
   frame->device = call->device;
   frame->python = call;
+  frame->memory = aot_result_memory;
   if (aot_stream_before(call)) {
     aot_context_leave(*restore);
     return -1;
@@ -83,8 +84,9 @@ static PyObject *call_bound(aot_call *call, PyObject *out) {
   return aot_leave(call, &frame, restore, code) ? NULL : aot_outputs_return(call);
 }
 
-static void lay_out_results(aot_call *call, int64_t *word) {
+void aot_lay_out_results(aot_call *call) {
   const aot_function *function = call->callable->function;
+  int64_t *word = call->words + call->callable->argument_words;
   for (uint32_t k = 0; k < function->nresults; k++) {
     const aot_value *value = &function->results[k];
     aot_output *output = &call->outputs[k];
@@ -110,18 +112,20 @@ static PyObject *call_in(const aot_callable *callable, int64_t *words, PyObject 
   call.moved = NULL;
   call.nmoved = 0;
   call.released = NULL;
-  lay_out_results(&call, words + callable->argument_words);
+  aot_lay_out_results(&call);
   if (aot_bind(callable, args, given, names, bound, options))
     return NULL;
   call.stream_option = options[AOT_OPTION_STREAM] == Py_None ? NULL : options[AOT_OPTION_STREAM];
-  PyObject *value = call_bound(&call, options[AOT_OPTION_OUT]);
+  PyObject *value = NULL;
+  int done = callable->unflagged && !call.stream_option && !options[AOT_OPTION_OUT] ? aot_plain_call(&call, &value) : 0;
+  if (!done)
+    value = call_bound(&call, options[AOT_OPTION_OUT]);
   aot_outputs_drop(&call);
   aot_drop_holders(&call);
   return value;
 }
 
-PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
-  const aot_callable *callable = (const aot_callable *)self;
+static PyObject *call_any(const aot_callable *callable, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   int64_t small[AOT_STACK_WORDS], *words = small;
   if (callable->words > AOT_STACK_WORDS && !(words = PyMem_Malloc(callable->words * sizeof *words)))
     return PyErr_NoMemory();
@@ -129,4 +133,11 @@ PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t gi
   if (words != small)
     PyMem_Free(words);
   return value;
+}
+
+PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
+  const aot_callable *callable = (const aot_callable *)self;
+  PyObject *value = NULL;
+  int done = callable->unflagged && !names && given == callable->nargs ? aot_plain_positional(callable, args, &value) : 0;
+  return done ? value : call_any(callable, args, given, names);
 }

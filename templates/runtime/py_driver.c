@@ -17,25 +17,6 @@ int aot_stream_wait(void *waiting, void *on) {
   return code ? aot_set_driver_error(code, operation) : 0;
 }
 
-int aot_stream_device(void *stream, int *device) {
-  CUcontext context = NULL, current = NULL;
-  CUdevice found = -1;
-  *device = -1;
-  if ((uintptr_t)stream <= 2)                                  /* the default streams belong to whatever context is current */
-    return 0;
-  int code = aot_cu.cuStreamGetCtx(stream, &context);
-  if (code)
-    return aot_set_driver_error(code, "cuStreamGetCtx (is stream= a CUDA stream?)");
-  aot_cu.cuCtxGetCurrent(&current);
-  if (context != current && (code = aot_cu.cuCtxSetCurrent(context)))
-    return aot_set_driver_error(code, "cuCtxSetCurrent");
-  code = aot_cu.cuCtxGetDevice(&found);
-  if (context != current)
-    aot_cu.cuCtxSetCurrent(current);
-  *device = found;
-  return code ? aot_set_driver_error(code, "cuCtxGetDevice") : 0;
-}
-
 /* The legacy stream cannot be asked while another one is captured in its place: it takes no part in a capture itself. */
 int aot_stream_captures(void *stream) {
   int status = CU_CAPTURE_NONE;
@@ -65,19 +46,6 @@ int aot_pointer_device(uint64_t address, int32_t *device_type, int *device) {
 int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream) {
   int code = bytes ? aot_cu.cuMemcpyAsync(to, from, bytes, stream) : 0;
   return code ? aot_set_driver_error(code, "cuMemcpyAsync") : 0;
-}
-
-int aot_current_device(int *device) {
-  int code = aot_driver_state();
-  if (code)
-    return code;
-  CUcontext current = NULL;
-  CUdevice found = 0;
-  *device = aot_default_device();
-  code = aot_cu.cuCtxGetCurrent(&current);
-  if (!code && current && !(code = aot_cu.cuCtxGetDevice(&found)))
-    *device = found;
-  return code ? aot_set_driver_error(code, "cuCtxGetCurrent") : 0;
 }
 
 static int put(PyObject *facts, const char *name, PyObject *value) {

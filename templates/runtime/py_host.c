@@ -71,6 +71,7 @@ PyObject *aot_call_on_cpu(aot_call *call) {
   frame.context_id = 0;
   frame.device = -1;
   frame.python = call;
+  frame.memory = aot_result_memory;
   aot_push(&frame);
   int overlaps = call->callable->writes_values && aot_destinations_separate(call, &frame);
   int failed = overlaps ? AOT_E_PYTHON : run(call, &frame);

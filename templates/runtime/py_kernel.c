@@ -104,7 +104,7 @@ static int defaults(const aot_call *call, const char *option, const int64_t *con
 
 static int read_grid(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3]) {
   const aot_kernel *kernel = call->callable->kernel;
-  if (option && option != Py_None)
+  if (option)
     return read_extents(call, "grid", option, extents);
   if (kernel->grid[0])
     return defaults(call, "grid", kernel->grid, values, extents);
@@ -113,7 +113,7 @@ static int read_grid(const aot_call *call, PyObject *option, const environment *
 
 static int read_block(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3]) {
   const aot_kernel *kernel = call->callable->kernel;
-  if (option && option != Py_None)
+  if (option)
     return read_extents(call, "block", option, extents);
   if (kernel->block[0])
     return defaults(call, "block", kernel->block, values, extents);
@@ -125,7 +125,7 @@ static int read_block(const aot_call *call, PyObject *option, const environment 
 }
 
 static int read_cluster(const aot_call *call, PyObject *option, int64_t extents[3]) {
-  if (option && option != Py_None)
+  if (option)
     return read_extents(call, "cluster", option, extents);
   for (int i = 0; i < 3; i++)
     extents[i] = call->callable->kernel->cluster[i];
@@ -139,7 +139,7 @@ static int read_geometry(const aot_call *call, PyObject *const *options, const e
       read_cluster(call, options[AOT_KERNEL_CLUSTER], geometry->cluster))
     return -1;
   geometry->shared = 0;
-  if (shared && shared != Py_None)
+  if (shared)
     return read_extent(call, "shared", shared, &geometry->shared);
   return kernel->shared ? run_program(call, "shared", kernel->shared, values, &geometry->shared) : 0;
 }
@@ -171,20 +171,37 @@ static void list_parameters(const aot_call *call, void **params) {
   }
 }
 
+/* Programs compute what is not passed; they read extents and integers. */
+static int needs_values(const aot_kernel *kernel, PyObject *const *options) {
+  return !options[AOT_KERNEL_GRID] || !options[AOT_KERNEL_BLOCK] || (kernel->shared && !options[AOT_KERNEL_SHARED]);
+}
+
 static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64_t *symbols, void **params) {
   const aot_callable *callable = call->callable;
   environment values = {dims, symbols};
   aot_geometry geometry;
   aot_frame frame;
   void *restore = NULL;
-  if (aot_read_arguments(call))
+  int plain = call->stream_option ? 0 : aot_plain_arguments(call);
+  if (plain < 0 || (!plain && aot_read_arguments(call)))
     return -1;
-  collect(call, dims, symbols);
-  if (read_geometry(call, options, &values, &geometry) || aot_enter(call, &frame, &restore))
+  if (needs_values(callable->kernel, options))
+    collect(call, dims, symbols);
+  if (read_geometry(call, options, &values, &geometry))
+    return -1;
+  frame.function = NULL;
+  frame.stream = call->stream;
+  frame.device = call->device;
+  frame.python = call;
+  plain = plain && aot_push_familiar(&frame, callable->loaded_context);
+  if (!plain && (aot_place_settle(call) || aot_enter(call, &frame, &restore)))
     return -1;
   list_parameters(call, params);
   int code = aot_launch(&frame, callable->source, callable->index, &geometry, NULL, params);
-  return aot_leave(call, &frame, restore, code);
+  if (!plain)
+    return aot_leave(call, &frame, restore, code);
+  aot_pop(&frame);
+  return code ? aot_raise(code, frame.message) : 0;
 }
 
 PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
@@ -205,8 +222,11 @@ PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t give
   call.nmoved = 0;
   int64_t *symbols = (int64_t *)(call.spans + 2 * count), *dims = symbols + count;
   int status = aot_bind(callable, args, given, names, bound, options);
+  for (int i = 0; !status && i < callable->noptions; i++)
+    if (options[i] == Py_None)
+      options[i] = NULL;
   if (!status) {
-    call.stream_option = options[AOT_KERNEL_STREAM] == Py_None ? NULL : options[AOT_KERNEL_STREAM];
+    call.stream_option = options[AOT_KERNEL_STREAM];
     /* As many words for dims, and for parameters, as the descriptors have: always enough. */
     status = launch(&call, options, dims, symbols, (void **)(dims + callable->argument_words));
     aot_drop_holders(&call);

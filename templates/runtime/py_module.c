@@ -3,6 +3,7 @@
  * Nothing here touches the driver. The callables and their method definitions live as long as the process: the
  * modules may be removed from sys.modules and imported again, and their functions may outlive them. */
 #include "py.h"
+#include "native.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static void callable_dealloc(PyObject *object) {
     Py_XDECREF(self->keywords[i]);
   PyMem_Free(self->keywords);
   PyMem_Free(self->plain);
+  Py_XDECREF(self->seen);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -55,6 +57,13 @@ static void size_workspace(aot_callable *self) {
   size_t results = self->function->nresults;
   self->result_words = words_of(self->function->results, results);
   self->words = self->argument_words + self->result_words + 5 * count + (2 + output) * results;
+}
+
+static int takes_arrays(const aot_callable *self) {
+  for (int i = 0; i < self->nargs; i++)
+    if (self->args[i].kind == AOT_ARRAY)
+      return 1;
+  return 0;
 }
 
 static int writes_values(const aot_callable *self) {
@@ -103,7 +112,9 @@ static PyObject *function_new(const aot_source *source, const aot_function *func
   self->nargs = function->nargs;
   self->noptions = sizeof function_options / sizeof *function_options;
   self->writes_values = (uint8_t)writes_values(self);
+  self->returned = function->nresults == 1 ? function->results[0].alias : -1;
   size_workspace(self);
+  self->unflagged = function->entry && !function->flags && takes_arrays(self) && self->words <= AOT_STACK_WORDS;
   if (add_tables(self, function_options))
     Py_CLEAR(self);
   return (PyObject *)self;
@@ -260,11 +271,22 @@ static PyObject *trim(PyObject *self, PyObject *args, PyObject *words) {
   Py_RETURN_NONE;
 }
 
+/* As jax.ffi.register_ffi_target takes them: capsules without a name. */
+static PyObject *xla_handlers(PyObject *self, PyObject *unused) {
+  (void)self, (void)unused;
+  PyObject *cpu = PyCapsule_New((void *)(uintptr_t)aot_xla_cpu, NULL, NULL), *gpu = PyCapsule_New((void *)(uintptr_t)aot_xla_gpu, NULL, NULL);
+  PyObject *both = cpu && gpu ? PyTuple_Pack(2, cpu, gpu) : NULL;
+  Py_XDECREF(cpu);
+  Py_XDECREF(gpu);
+  return both;
+}
+
 static PyMethodDef functions[] = {
   {"preload", (PyCFunction)(void (*)(void))preload, METH_VARARGS | METH_KEYWORDS,
    "preload(device=None)\n--\n\nLoads all kernels on a device now, so that no first call has to."},
   {"_trim", (PyCFunction)(void (*)(void))trim, METH_VARARGS | METH_KEYWORDS,
    "_trim(device=None)\n--\n\nGives memory that the package keeps for later calls back to the driver."},
+  {"_xla_handlers", xla_handlers, METH_NOARGS, "_xla_handlers()\n--\n\nHandlers of XLA's calls, for the CPU and for CUDA."},
   {"_probe", aot_probe, METH_O, "_probe(device)\n--\n\nWhat the driver says about a device, as a dict."},
   {0},
 };

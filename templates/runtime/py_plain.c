@@ -1,10 +1,14 @@
-/* Plain arrays in one pass. In: an argument whose type has the C exchange API. Out: its descriptor, or "not plain", and the general
- * way begins anew (py_arguments.c), which takes all the other arrays and has the words for those that are wrong.
+/* Plain arrays in one pass, and calls that have nothing else. In: arguments whose type has the C exchange API. Out: descriptors and
+ * the call's value, or "not plain", and the general way begins anew (py_arguments.c, py_call.c), which takes all other arrays and
+ * has the words for those that are wrong.
  *
  * Plain is a row-major array with elements, of the argument's element type, rank and extents, on the call's GPU, writable as far as
  * the protocol says. What is accepted here must be what aot_check_array and aot_place_take accept: this is only quicker. */
 #include "py.h"
+#include "rt.h"
 #include <string.h>
+
+#define MOST ((int64_t)1 << 58)                                /* elements: their bytes are a number, too */
 
 static uint32_t packed(dl_dtype dtype) {
   uint32_t word;
@@ -18,6 +22,7 @@ void aot_plain_setup(const aot_callable *callable, uint32_t index) {
   int on_gpu = !callable->function || callable->function->entry;
   plain->words = value->kind == AOT_ARRAY ? 3 + 2 * (uint32_t)value->rank : 2;
   plain->possible = on_gpu && value->kind == AOT_ARRAY && !value->strides && value->offset == 0;
+  plain->number = value->kind == AOT_SCALAR && value->dl_code != AOT_DL_PTR;
   plain->rank = value->rank;
   plain->storage = value->storage;
   plain->misaligned = (value->dl_code == AOT_DL_COMPLEX ? value->storage / 2u : value->storage) - 1u;
@@ -51,11 +56,11 @@ static int64_t fill(const aot_plain *plain, const dl_tensor *tensor, int64_t *sl
  * interface are imaginary parts, with even strides; a row-major one is the work of _neg_view or as_strided. So a row-major tensor
  * is asked once, and remembered by its object and its memory. */
 static int is_lazy(PyObject *object, const aot_kind *kind, const dl_tensor *tensor, uint64_t address, int64_t count) {
-  enum { KNOWN = 64 };
-  static struct { PyObject *object; uint64_t address; } known[KNOWN];
+  enum { KNOWN_BITS = 9 };
+  static struct { PyObject *object; uint64_t address; } known[1 << KNOWN_BITS];
   if (!kind->is_neg)
     return 0;
-  unsigned place = (unsigned)(((uintptr_t)object >> 4 ^ (uintptr_t)object >> 10) % KNOWN);
+  size_t place = (size_t)((uint64_t)(uintptr_t)object * UINT64_C(0x9e3779b97f4a7c15) >> (64 - KNOWN_BITS));
   int remembers = count > 1 && tensor->dtype.code != AOT_DL_COMPLEX;
   if (remembers && known[place].object == object && known[place].address == address)
     return 0;
@@ -67,52 +72,135 @@ static int is_lazy(PyObject *object, const aot_kind *kind, const dl_tensor *tens
   return lazy;
 }
 
-int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) {
+__attribute__((always_inline)) static inline int take(aot_call *call, uint32_t index, const aot_plain *plain, int64_t *slot) {
   PyObject *object = call->args[index];
-  const aot_plain *plain = &call->callable->plain[index];
   const aot_kind *kind = &call->first_kind;
-  aot_kind own;                                                /* frameworks may run Python code, which may ask for other kinds */
-  if (call->first < 0 || kind->type != Py_TYPE(object)) {
+  aot_kind other;                                              /* frameworks may run Python code, which may ask for other kinds */
+  if (AOT_UNLIKELY(call->first < 0 || kind->type != Py_TYPE(object))) {
     const aot_kind *found = aot_kind_of(object);
     if (!found)
       return -1;
-    own = *found;
-    kind = &own;
+    if (call->first < 0)
+      call->first_kind = *found;
+    else {
+      other = *found;
+      kind = &other;
+    }
   }
   dl_tensor tensor;
-  if (!kind->exchange || !kind->exchange->tensor_from_object || kind->immutable)
+  if (AOT_UNLIKELY(!kind->borrows))
     return 0;
-  if (kind->exchange->tensor_from_object(object, &tensor)) {
+  if (AOT_UNLIKELY(kind->exchange->tensor_from_object(object, &tensor))) {
     PyErr_Clear();
     return 0;
   }
   uint32_t dtype = packed(tensor.dtype);
-  if ((dtype != plain->dtype && dtype != plain->other) || tensor.rank != plain->rank || tensor.device.type != DL_CUDA ||
-      (call->device >= 0 && tensor.device.id != call->device) || call->place == AOT_PLACE_CPU || tensor.device.id < 0)
+  if (AOT_UNLIKELY((dtype != plain->dtype && dtype != plain->other) || tensor.rank != plain->rank || tensor.device.type != DL_CUDA))
     return 0;
-  int64_t count = fill(plain, &tensor, slot + 3), bytes;
+  int64_t count = fill(plain, &tensor, slot + 3);
   uint64_t address = (uint64_t)(uintptr_t)tensor.data + tensor.byte_offset;
-  if (!count || !address || address & plain->misaligned || __builtin_mul_overflow(count, (int64_t)plain->storage, &bytes))
+  if (AOT_UNLIKELY(!count || count > MOST || !address || address & plain->misaligned))
     return 0;
   slot[0] = slot[1] = (int64_t)address;
   slot[2] = 0;
   call->spans[2 * index] = address;
-  call->spans[2 * index + 1] = address + (uint64_t)bytes;
+  call->spans[2 * index + 1] = address + (uint64_t)count * plain->storage;
   int lazy = is_lazy(object, kind, &tensor, address, count);
-  if (lazy)
+  if (AOT_UNLIKELY(lazy))
     return lazy < 0 ? -1 : 0;
-  if (call->first < 0) {
-    call->first = (int32_t)index;
-    call->first_object = object;
-    call->first_kind = own;
-  }
-  if (call->device < 0) {
-    call->device = tensor.device.id;
-    call->device_argument = (int32_t)index;
-  }
-  if (call->place == AOT_PLACE_UNKNOWN) {
-    call->place = AOT_PLACE_GPU;
-    call->place_argument = (int32_t)index;
-  }
+  if (AOT_LIKELY(call->first >= 0))
+    return call->device == tensor.device.id && call->place == AOT_PLACE_GPU;
+  if (call->place == AOT_PLACE_CPU || tensor.device.id < 0)
+    return 0;
+  call->first = call->device_argument = call->place_argument = (int32_t)index;
+  call->first_object = object;
+  call->device = tensor.device.id;
+  call->place = AOT_PLACE_GPU;
   return 1;
+}
+
+int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) { return take(call, index, &call->callable->plain[index], slot); }
+
+void aot_plain_begin(aot_call *call) {
+  call->nholders = call->pending = 0;
+  call->first_object = NULL;
+  call->first = call->device = call->device_argument = call->place_argument = -1;
+  call->place = AOT_PLACE_UNKNOWN;
+}
+
+int aot_plain_arguments(aot_call *call) {
+  const aot_callable *callable = call->callable;
+  int64_t *word = call->words;
+  aot_plain_begin(call);
+  for (uint32_t i = 0; i < callable->nargs; i++) {
+    const aot_plain *plain = &callable->plain[i];
+    call->slots[i] = word;
+    int taken = plain->possible ? take(call, i, plain, word) : plain->number ? (aot_number_read(call, i, word) ? -1 : 1) : 0;
+    if (taken <= 0)
+      return taken;
+    word += plain->words;
+  }
+  const dl_exchange *exchange = call->first_kind.exchange;
+  if (call->first < 0 || !exchange->current_stream)
+    return 0;
+  if (!exchange->current_stream(DL_CUDA, call->device, &call->stream))
+    return 1;
+  PyErr_Clear();
+  return 0;
+}
+
+/* A destination that shares memory with another array is the general way's business. */
+static int overlap(const aot_call *call) {
+  const aot_value *args = call->callable->args;
+  const uint64_t *spans = call->spans;
+  for (uint32_t i = 0; i < call->callable->nargs; i++)
+    for (uint32_t k = 0; args[i].role == AOT_DESTINATION && k < call->callable->nargs; k++)
+      if (k != i && args[k].kind == AOT_ARRAY && spans[2 * k] < spans[2 * i + 1] && spans[2 * i] < spans[2 * k + 1])
+        return 1;
+  return 0;
+}
+
+int aot_plain_call(aot_call *call, PyObject **value) {
+  const aot_callable *callable = call->callable;
+  int taken = aot_plain_arguments(call);
+  if (taken <= 0 || (callable->writes_values && overlap(call)))
+    return taken < 0 ? -1 : 0;
+  aot_frame frame;
+  frame.function = callable->function;
+  frame.stream = call->stream;
+  frame.device = call->device;
+  frame.python = call;
+  frame.memory = aot_result_memory;
+  if (!aot_run_familiar(&frame, callable->loaded_context, call->slots))
+    return 0;
+  if (AOT_UNLIKELY(frame.code))
+    aot_raise(frame.code, frame.message);
+  else if (callable->returned >= 0)
+    *value = Py_NewRef(call->args[callable->returned]);
+  else
+    *value = aot_outputs_return(call);
+  return 1;
+}
+
+int aot_plain_positional(const aot_callable *callable, PyObject *const *args, PyObject **value) {
+  int64_t words[AOT_STACK_WORDS];
+  size_t count = callable->nargs;
+  aot_call call;
+  call.callable = callable;
+  call.args = args;
+  call.words = words;
+  call.slots = (void **)(words + callable->argument_words + callable->result_words);
+  call.spans = (uint64_t *)(call.slots + count + callable->function->nresults);
+  call.outputs = (aot_output *)(call.spans + 2 * count);
+  call.stream_option = NULL;
+  call.released = NULL;
+  call.nmoved = 0;
+  if (callable->returned >= 0) {
+    call.slots[count] = NULL;
+    return aot_plain_call(&call, value);
+  }
+  aot_lay_out_results(&call);
+  int done = aot_plain_call(&call, value);
+  aot_outputs_drop(&call);
+  return done;
 }

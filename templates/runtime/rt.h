@@ -19,6 +19,13 @@ int aot_driver_version(void);                                  /* 13000 = CUDA 1
 int aot_explain(char *message, size_t size, int code, const char *operation);
 
 /* rt_context.c */
+typedef struct aot_thread {                                    /* what a thread remembers: one address to compute in a call */
+  aot_frame *frame;                                            /* its innermost call */
+  uint64_t context_id;                                         /* the context that it used last, and the device of that */
+  CUcontext context;
+  int device;
+} aot_thread;
+extern _Thread_local aot_thread aot_this_thread;
 int aot_set_error(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* for aot_last_error */
 int aot_set_driver_error(int code, const char *operation);
 char *aot_error_buffer(void);                                  /* AOT_MESSAGE_BYTES, this thread's */
@@ -28,6 +35,7 @@ int aot_default_device_set(int device);                        /* checks the ind
 typedef struct aot_loaded_kernel {
   CUfunction function;                                         /* NULL: not in the image that the driver took */
   const char *name;                                            /* for messages */
+  const uint32_t *required_block;                              /* NULL: any */
   int max_threads, static_shared, max_dynamic_shared;
 } aot_loaded_kernel;
 /* One image loaded into the current context; `origin` is what messages call it, `source` may be NULL (mgpuModuleLoad). */

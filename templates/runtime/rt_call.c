@@ -11,12 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static _Thread_local aot_frame *current;
+aot_frame *aot_current(void) { return aot_this_thread.frame; }
 
-aot_frame *aot_current(void) { return current; }
-
-void aot_push(aot_frame *frame) {
-  frame->outer = current;
+static inline void enter(aot_thread *thread, aot_frame *frame) {
+  frame->outer = thread->frame;
   frame->live = frame->live_inline;
   frame->nlive = 0;
   frame->live_capacity = AOT_LIVE_INLINE;
@@ -27,18 +25,38 @@ void aot_push(aot_frame *frame) {
   frame->code = 0;
   frame->message[0] = 0;
   frame->nextents = 0;
-  current = frame;
+  thread->frame = frame;
 }
 
-void aot_pop(aot_frame *frame) {
-  if (frame->live != frame->live_inline) free(frame->live);
+static inline void leave(aot_thread *thread, aot_frame *frame) {
+  if (AOT_UNLIKELY(frame->live != frame->live_inline)) free(frame->live);
   frame->live = frame->live_inline;
   frame->nlive = 0;
-  current = frame->outer;
+  thread->frame = frame->outer;
+}
+
+void aot_push(aot_frame *frame) { enter(&aot_this_thread, frame); }
+void aot_pop(aot_frame *frame) { leave(&aot_this_thread, frame); }
+
+/* Whether the context that this thread used last is still current, and the one that is asked for. */
+static inline int is_familiar(const aot_thread *thread, const aot_frame *frame, uint64_t context_id) {
+  unsigned long long id;
+  return thread->context != NULL && thread->device == frame->device && thread->context_id == context_id && aot_cu.cuCtxGetId != NULL &&
+         aot_driver_state() == 0 && aot_cu.cuCtxGetId(NULL, &id) == 0 && id == context_id;
+}
+
+int aot_push_familiar(aot_frame *frame, uint64_t context_id) {
+  aot_thread *thread = &aot_this_thread;
+  if (!is_familiar(thread, frame, context_id)) return 0;
+  frame->context = thread->context;
+  frame->context_id = context_id;
+  enter(thread, frame);
+  return 1;
 }
 
 aot_frame *aot_frame_here(const char *caller) {
-  if (AOT_LIKELY(current != NULL)) return current;
+  aot_frame *frame = aot_this_thread.frame;
+  if (AOT_LIKELY(frame != NULL)) return frame;
   fprintf(stderr, "%s: %s was called outside of a call of a package function\n", aot_this_package.name, caller);
   abort();
 }
@@ -147,6 +165,23 @@ int aot_run(aot_frame *frame, void **slots) {
   return frame->code;
 }
 
+/* What a call that only launches has left behind is mostly nothing. */
+static inline int is_clean(const aot_frame *frame) {
+  return !(frame->nlive | frame->nforks | frame->printed) && !frame->events && !frame->async && !frame->caller_context;
+}
+
+int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots) {
+  aot_thread *thread = &aot_this_thread;
+  if (!is_familiar(thread, frame, context_id)) return 0;
+  frame->context = thread->context;
+  frame->context_id = context_id;
+  enter(thread, frame);
+  if (setjmp(frame->unwind) == 0) frame->function->entry(slots);
+  if (AOT_UNLIKELY(!is_clean(frame))) finish(frame);
+  leave(thread, frame);
+  return 1;
+}
+
 int aot_run_cpu(aot_frame *frame, aot_entry entry, void **slots) {
   frame->on_cpu = 1;
   if (setjmp(frame->unwind) == 0) entry(slots);
@@ -170,7 +205,7 @@ void _mlir_ciface_aot_rt_result(aot_bytes *out, int64_t k, int64_t bytes) {
   aot_frame *frame = aot_frame_here("aot_rt_result");
   uint64_t address = 0;
   if (bytes < 0) aot_fail(AOT_E_SIZE, "negative size: result %lld would have %lld bytes", (long long)k, (long long)bytes);
-  int code = aot_result_memory(frame, k, bytes, &address);
+  int code = frame->memory(frame, k, bytes, &address);
   frame->nextents = 0;
   if (code) {
     if (frame->message[0]) frame->code = frame->code ? frame->code : code;

@@ -11,7 +11,7 @@
 
 enum { MAX_DEVICES = 64 };
 
-static _Thread_local struct { uint64_t id; CUcontext context; int device; } last;   /* the context this thread used last */
+_Thread_local aot_thread aot_this_thread;
 static _Thread_local char error[AOT_MESSAGE_BYTES];
 static _Thread_local int default_device;
 static pthread_mutex_t retaining = PTHREAD_MUTEX_INITIALIZER;
@@ -119,9 +119,10 @@ static int enter_unfamiliar(int device, void **context, uint64_t *id, void **res
     }
     *restore = before;
   }
-  last.id = *id;
-  last.context = found;
-  last.device = device;
+  aot_thread *thread = &aot_this_thread;
+  thread->context_id = *id;
+  thread->context = found;
+  thread->device = device;
   *context = found;
   return 0;
 }
@@ -130,8 +131,9 @@ int aot_context_enter(int device, void **context, uint64_t *id, void **restore) 
   *restore = NULL;
   int code = aot_driver_state();
   if (AOT_UNLIKELY(code)) return code;
-  if (AOT_LIKELY(last.context != NULL && last.device == device && current_id(id) == 0 && *id == last.id)) {
-    *context = last.context;
+  const aot_thread *thread = &aot_this_thread;
+  if (AOT_LIKELY(thread->context != NULL && thread->device == device && current_id(id) == 0 && *id == thread->context_id)) {
+    *context = thread->context;
     return 0;
   }
   return enter_unfamiliar(device, context, id, restore);
@@ -149,4 +151,30 @@ int aot_default_device_set(int device) {
                          device, count, count == 1 ? "" : "s");
   default_device = device;
   return 0;
+}
+
+int aot_current_device(int *device) {
+  int code = aot_driver_state();
+  if (code) return code;
+  CUcontext current = NULL;
+  CUdevice found = 0;
+  *device = default_device;
+  code = aot_cu.cuCtxGetCurrent(&current);
+  if (!code && current && !(code = aot_cu.cuCtxGetDevice(&found))) *device = found;
+  return code ? aot_set_driver_error(code, "cuCtxGetCurrent") : 0;
+}
+
+int aot_stream_device(void *stream, int *device) {
+  CUcontext context = NULL, current = NULL;
+  CUdevice found = -1;
+  *device = -1;
+  if ((uintptr_t)stream <= 2) return 0;                        /* the default streams belong to whatever context is current */
+  int code = aot_cu.cuStreamGetCtx(stream, &context);
+  if (code) return aot_set_driver_error(code, "cuStreamGetCtx (is stream= a CUDA stream?)");
+  aot_cu.cuCtxGetCurrent(&current);
+  if (context != current && (code = aot_cu.cuCtxSetCurrent(context))) return aot_set_driver_error(code, "cuCtxSetCurrent");
+  code = aot_cu.cuCtxGetDevice(&found);
+  if (context != current) aot_cu.cuCtxSetCurrent(current);
+  *device = found;
+  return code ? aot_set_driver_error(code, "cuCtxGetDevice") : 0;
 }

@@ -145,11 +145,37 @@ int32_t aot_rt_serves(int32_t needs) {
   return loaded->function != NULL;
 }
 
+/* A launch that passes all checks of its sizes: all others go the long way, which finds out what is wrong, or what is special. */
+static inline int is_ordinary(const aot_loaded_kernel *kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
+                              int64_t shared) {
+  const uint32_t *must_be = kernel->required_block;
+  return (uint64_t)(gx - 1) < INT32_MAX && (uint64_t)(gy - 1) < 65535 && (uint64_t)(gz - 1) < 65535 && (uint64_t)(bx - 1) < 1024 &&
+         (uint64_t)(by - 1) < 1024 && (uint64_t)(bz - 1) < 64 && bx * by * bz <= kernel->max_threads && shared >= 0 &&
+         shared <= kernel->max_dynamic_shared &&
+         (!must_be || ((!must_be[0] || must_be[0] == bx) && (!must_be[1] || must_be[1] == by) && (!must_be[2] || must_be[2] == bz)));
+}
+
+/* Everything but an ordinary launch that succeeds; `code` is what the driver said to one. Sizes by value: they stay in registers. */
+__attribute__((noinline)) static void launch_any(aot_frame *frame, const aot_source *source, uint32_t kernel, aot_geometry geometry,
+                                                 void *stream, void **params, int code) {
+  if (code) code = failed(frame, code, aot_loaded_kernel_of(source, kernel, frame->context_id), &geometry);
+  else code = aot_launch(frame, source, kernel, &geometry, stream, params);
+  must(frame, code);
+}
+
 void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                    int64_t cx, int64_t cy, int64_t cz, int32_t shared, void *stream, void **params, int32_t wait) {
-  aot_frame *frame = aot_frame_here("aot_rt_launch");
-  aot_geometry geometry = { { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared };
-  must(frame, aot_launch(frame, source, (uint32_t)kernel, &geometry, stream, params));
+  aot_frame *frame = aot_this_thread.frame;
+  if (AOT_UNLIKELY(!frame)) frame = aot_frame_here("aot_rt_launch");
+  const aot_loaded_kernel *loaded = aot_loaded_kernel_of(source, (uint32_t)kernel, frame->context_id);
+  int ordinary = loaded && loaded->function && (uint64_t)(cx | cy | cz) <= 1 && is_ordinary(loaded, gx, gy, gz, bx, by, bz, shared), code = 0;
+  if (AOT_LIKELY(ordinary)) {
+    frame->worked = 1;
+    code = aot_cu.cuLaunchKernel(loaded->function, (unsigned)gx, (unsigned)gy, (unsigned)gz, (unsigned)bx, (unsigned)by, (unsigned)bz,
+                                 (unsigned)shared, aot_stream_or(frame, stream), params, NULL);
+  }
+  if (AOT_UNLIKELY(!ordinary || code))
+    launch_any(frame, source, (uint32_t)kernel, (aot_geometry){ { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared }, stream, params, code);
   if (wait && (frame->function->flags & AOT_HOST_SYNC))
     must(frame, aot_wait_stream(frame, aot_stream_or(frame, stream), "its host code waits for a kernel"));
 }

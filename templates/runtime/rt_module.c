@@ -150,7 +150,9 @@ int aot_image_kernel(CUmodule module, const char *symbol, aot_loaded_kernel *ker
 /* Images of one fatbin may hold different kernels, so one that is not there is an error only when it is launched. */
 static int fetch_kernels(const aot_source *source, aot_loaded *entry, char *message, size_t size) {
   for (uint32_t i = 0; i < source->nkernels; i++) {
+    const uint32_t *block = source->kernels[i].required_block;
     entry->kernels[i].name = source->kernels[i].name;
+    entry->kernels[i].required_block = block[0] || block[1] || block[2] ? block : NULL;
     int code = aot_image_kernel(entry->module, source->kernels[i].symbol, &entry->kernels[i], message, size);
     if (code && code != CUDA_ERROR_NOT_FOUND) return code;
   }

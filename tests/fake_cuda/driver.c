@@ -220,7 +220,7 @@ static void scripted(void **slots) {
   }
 }
 
-int aot_result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address) {
+static int result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address) {
   if (now->fail_result) {
     snprintf(frame->message, sizeof frame->message, "no memory for result %d", (int)k);
     return now->fail_result;
@@ -238,6 +238,7 @@ static const aot_value array_argument = { .name = "x", .type = "memref<?xf32>", 
 static int run_frame(aot_frame *frame, const char *script, run *state_of_run) {
   run *outer = now;
   now = state_of_run;
+  frame->memory = result_memory;
   aot_push(frame);
   int code = aot_run(frame, (void *[]){ (void *)script });
   for (int i = 0; i < now->nresults; i++) aot_pool_free(now->results[i], frame->stream);
