@@ -23,7 +23,7 @@ from aot.lower.contract.splitting import Split, Wish
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
-from aot.lower.fast.chunks import load_vector
+from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import VECTOR_BYTES
 
 Products = Callable[[Sequence[Word]], list[tuple[ir.Value, ir.Value]]]

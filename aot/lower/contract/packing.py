@@ -20,7 +20,7 @@ from aot.lower.contract.operand import Operand
 from aot.lower.contract.problem import Factor
 from aot.lower.contract.words import Word
 from aot.lower.fast import bodies
-from aot.lower.fast.chunks import store_vector
+from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.places import Extent
 
 _THREADS = 256

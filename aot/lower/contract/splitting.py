@@ -18,7 +18,7 @@ from aot.lower.contract import tiles
 from aot.lower.contract.epilogue import Array, Epilogue, Place, Total, constant_index
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.words import Word
-from aot.lower.fast.chunks import load_vector
+from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import VECTOR_BYTES, Extent
 
 _BLOCKS = 256
