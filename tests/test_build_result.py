@@ -55,7 +55,9 @@ def test_the_table_has_the_size_of_each_image() -> None:
 def test_a_wheel_that_is_too_large_is_warned_of() -> None:
     text = pipeline.summary(dataclasses.replace(RESULT, wheel_bytes=123_456_789))
     assert "warning: the wheel has 123.5 MB, and PyPI takes 100.0 MB" in text
-    assert "device code by image: sm_80 60.0 MB, compute_90 70.0 kB; largest sources: large 60.1 MB, small 896 B" in text
+    assert (
+        "device code by image: sm_80 60.0 MB, compute_90 70.0 kB; largest sources: large 60.1 MB, small 896 B" in text
+    )
     assert "--compress size, with fewer --archs, or with --split-archs" in text
 
 
