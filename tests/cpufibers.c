@@ -1,7 +1,8 @@
 /* Blocks of threads that wait for each other, on one CPU: each thread is a fiber.
  *
  * cpurun_launch runs a kernel for every block. A barrier, and each exchange of values between threads, suspends a fiber
- * until all others of its block have come to the same point; a fiber that waits at another one is an error. */
+ * until all others of its block have come to the same point; a fiber that waits at another one is an error. Blocks of a
+ * cluster run together. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +10,15 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { MAX_THREADS = 1024, STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024 };
+enum { MAX_THREADS = 1024, MAX_CLUSTER = 8, FIBERS = MAX_THREADS * MAX_CLUSTER };
+enum { STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024 };
 typedef void kernel(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
 typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } bytes;
 
-static ucontext_t scheduler, fibers[MAX_THREADS];
+static ucontext_t scheduler, fibers[FIBERS];
 static char *stacks;
-static int done[MAX_THREADS], waits[MAX_THREADS];
-static int64_t posted[MAX_THREADS], current, threads;
+static int done[FIBERS], waits[FIBERS];
+static int64_t posted[FIBERS], current, threads, of_block;
 static kernel *running;
 static int64_t ids[3], sizes[3];
 static char *shared; /* where 32 bits hold an address, as on a GPU */
@@ -24,8 +26,8 @@ static int64_t shared_size;
 static int32_t early;
 
 static void thread_main(void) {
-  int64_t me = current;
-  running(ids[0], ids[1], ids[2], me % sizes[0], me / sizes[0] % sizes[1], me / (sizes[0] * sizes[1]));
+  int64_t me = current, block = me / of_block, thread = me % of_block;
+  running(ids[0] + block, ids[1], ids[2], thread % sizes[0], thread / sizes[0] % sizes[1], thread / (sizes[0] * sizes[1]));
   done[me] = 1;
   swapcontext(&fibers[me], &scheduler);
 }
@@ -53,8 +55,8 @@ int64_t cpurun_exchange(int64_t value, int32_t mask) {
 /* Asynchronous copies: they happen as late as they may, or at once. */
 typedef struct { char *target; const char *source; int32_t size, whole, group; } copy;
 enum { MAX_COPIES = 256 };
-static copy copies[MAX_THREADS][MAX_COPIES];
-static int32_t waiting[MAX_THREADS], groups[MAX_THREADS];
+static copy copies[FIBERS][MAX_COPIES];
+static int32_t waiting[FIBERS], groups[FIBERS];
 
 static void do_copy(const copy *c) {
   memcpy(c->target, c->source, c->size);
@@ -82,7 +84,7 @@ void cpurun_wait(int32_t pending) {
 }
 
 /* Warps that work together: lanes post words, and each computes its own results when all have come. */
-static int32_t words[2][MAX_THREADS][10], registers[MAX_THREADS][4], turns[MAX_THREADS];
+static int32_t words[2][FIBERS][10], registers[FIBERS][4], turns[FIBERS];
 
 static const int32_t (*gather(const int32_t *mine, int count, int kind))[10] {
   int half = turns[current]++ & 1; /* who is ahead posts into the other half */
@@ -141,7 +143,15 @@ void cpurun_mma(int32_t kind, int32_t a0, int32_t a1, int32_t a2, int32_t a3, in
   }
 }
 
-void _mlir_ciface_cpurun_shared(bytes *out) { *out = (bytes){shared, shared, 0, shared_size, 1}; }
+static char *shared_of(int64_t block) { return shared + block * SHARED; }
+
+void _mlir_ciface_cpurun_shared(bytes *out) {
+  char *mine = shared_of(current / of_block);
+  *out = (bytes){mine, mine, 0, shared_size, 1};
+}
+
+/* The same place in the shared memory of another block of the cluster. */
+void *cpurun_remote(char *place, int32_t block) { return shared_of(block) + (place - shared_of(current / of_block)); }
 
 static void run_block(int backwards) {
   for (int64_t t = 0; t < threads; t++) {
@@ -151,7 +161,7 @@ static void run_block(int backwards) {
     makecontext(&fibers[t], thread_main, 0);
     done[t] = waits[t] = waiting[t] = groups[t] = turns[t] = 0;
   }
-  memset(shared, 0xCD, shared_size < SHARED ? shared_size : SHARED);
+  for (int64_t n = 0; n < threads / of_block; n++) memset(shared_of(n), 0xCD, shared_size < SHARED ? shared_size : SHARED);
   for (int64_t left = threads; left;) {
     int kind = -1;
     for (int64_t n = 0; n < threads; n++) {
@@ -168,18 +178,22 @@ static void run_block(int backwards) {
 }
 
 void cpurun_launch(kernel *function, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
-                   int64_t dynamic, int32_t backwards) {
-  if (!stacks) stacks = malloc((size_t)MAX_THREADS * STACK);
-  if (!shared) shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+                   int64_t dynamic, int32_t backwards, int32_t cluster) {
+  if (!stacks) stacks = malloc((size_t)FIBERS * STACK);
+  if (!shared) shared = mmap(NULL, MAX_CLUSTER * SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
   if (shared == MAP_FAILED) { fprintf(stderr, "cpurun: no memory below 2 GiB\n"); abort(); }
   early = backwards;
-  threads = bx * by * bz;
-  if (threads > MAX_THREADS || dynamic > SHARED) { fprintf(stderr, "cpurun: a block that no GPU has\n"); abort(); }
+  of_block = bx * by * bz;
+  threads = of_block * cluster;
+  if (of_block > MAX_THREADS || cluster > MAX_CLUSTER || gx % cluster || dynamic > SHARED) {
+    fprintf(stderr, "cpurun: a launch that no GPU has\n");
+    abort();
+  }
   running = function;
   shared_size = dynamic;
   sizes[0] = bx, sizes[1] = by, sizes[2] = bz;
-  for (int64_t n = 0; n < gx * gy * gz; n++) {
-    int64_t b = backwards ? gx * gy * gz - 1 - n : n;
+  for (int64_t n = 0; n < gx * gy * gz; n += cluster) {
+    int64_t b = backwards ? gx * gy * gz - cluster - n : n;
     ids[0] = b % gx, ids[1] = b / gx % gy, ids[2] = b / (gx * gy);
     run_block(backwards);
   }

@@ -39,8 +39,11 @@ def declare(module: Any) -> None:
         func.FuncOp("cpurun_mma", ir.FunctionType.get([word] * 11, []), visibility="private")
         func.FuncOp("cpurun_register", ir.FunctionType.get([word], [word]), visibility="private")
         func.FuncOp("cpurun_exchange", ir.FunctionType.get([long, word], [long]), visibility="private")
-        types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word], [])
+        types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word, word], [])
         func.FuncOp("cpurun_launch", types, visibility="private")
+        pointer = ir.Type.parse("!llvm.ptr")
+        remote = ir.FunctionType.get([pointer, word], [pointer])
+        func.FuncOp("cpurun_remote", remote, visibility="private")
         shared = func.FuncOp("cpurun_shared", ir.FunctionType.get([], [_bytes()]), visibility="private")
         shared.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
@@ -80,7 +83,9 @@ def to_fibers(module: Any, launch: Any, number: int, *, backwards: bool) -> None
         order = arith.ConstantOp(ir.IntegerType.get_signless(32), int(backwards)).result
         kernel = func.ConstantOp(function.type, f"cpurun_kernel_{number}").result
         func.CallOp([], "cpurun_enter", [])
-        func.CallOp([], "cpurun_launch", [kernel, *sizes, size, order])
+        blocks = launch.attributes["nvvm.cluster_dim"][0] if "nvvm.cluster_dim" in launch.attributes else 1
+        cluster = arith.ConstantOp(ir.IntegerType.get_signless(32), blocks).result
+        func.CallOp([], "cpurun_launch", [kernel, *sizes, size, order, cluster])
         func.CallOp([], "cpurun_leave", [])
     launch.erase()
 
@@ -133,7 +138,7 @@ def _stored(kind: ir.Type) -> ir.Type:
 
 def _replace(op: Any) -> None:
     with ir.InsertionPoint(op), op.location:
-        if op.name == "gpu.barrier":
+        if op.name in ("gpu.barrier", "nvvm.cluster.wait"):
             func.CallOp([], "cpurun_barrier", [])
             op.erase()
         elif op.name == "gpu.shuffle":
@@ -149,6 +154,12 @@ def _replace(op: Any) -> None:
         elif op.name == "gpu.dynamic_shared_memory":
             plain = func.CallOp([_bytes()], "cpurun_shared", []).results[0]
             op.results[0].replace_all_uses_with(plain)
+            op.erase()
+        elif op.name == "nvvm.mapa":
+            there = func.CallOp([ir.Type.parse("!llvm.ptr")], "cpurun_remote", list(op.operands)).results[0]
+            op.results[0].replace_all_uses_with(there)
+            op.erase()
+        elif op.name == "nvvm.cluster.arrive":
             op.erase()
         elif op.name == "llvm.inttoptr":
             op.results[0].set_type(ir.Type.parse("!llvm.ptr"))

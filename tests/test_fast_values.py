@@ -5,6 +5,7 @@ Both orders of threads are run where a block exchanges values: a result that dep
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib.util
 import sys
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
+from aot import archneed
 from aot.lower.tensor import Options
 
 _FILE = Path(__file__).parents[1] / "benchmarks" / "kernels_sources.py"
@@ -118,6 +120,21 @@ def test_rows_of_known_length(kind: str) -> None:
         x = np.random.default_rng(n).standard_normal((3, n)).astype(DTYPES[kind])
         got = built.call(f"softmax_n{n}", x, np.full_like(x, np.nan)).results[0]
         np.testing.assert_allclose(got.astype("f8"), _softmax(x.astype("f8")), rtol=STEPS[kind], atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=["softmax", "layernorm"])
+def test_blocks_that_share_a_row(kernel: Kernel) -> None:
+    """Where the device has clusters: few long rows, with and without columns around their vectors."""
+    random = np.random.default_rng(6)
+    served = ctypes.c_int32.in_dll(program(kernel, "f32").library, "cpurun_serves")
+    served.value = archneed.code("sm_90")
+    for shape in ((1, 40000), (2, 33333)):
+        x = random.standard_normal(shape).astype("f4")
+        weights = [random.standard_normal(shape[1]).astype("f4") for _ in range(kernel.weights)]
+        got = program(kernel, "f32").call(f"{kernel.name}_dyn", x, *weights, np.full_like(x, np.nan)).results[0]
+        want = kernel.exact(*(each.astype("f8") for each in (x, *weights)))
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    served.value = 0
 
 
 @pytest.mark.parametrize("kind", ["f32", "bf16"])

@@ -125,14 +125,14 @@ def _left(found: list[Candidate], facts: Facts, choice: Choice) -> Iterator[Cand
 def _smaller(candidate: Candidate, facts: Facts) -> Candidate | None:
     """One whose threads hold less of a row; None where there is none."""
     tile = candidate.tile
+    more = 2 * tile.group
+    rows = 1 if more > _WARP else max(1, tile.rows // 2)
+    if tile.keep == REGISTERS and tile.width > 1 and (tile.vectors == 1 or more * rows > _MOST_THREADS):
+        return _made(candidate, table.in_memory(facts), facts)
     if tile.vectors == 1:
         return None
     less = replace(tile, vectors=-(-tile.vectors // 2))
     if tile.keep == REGISTERS:
-        more = 2 * tile.group
-        rows = 1 if more > _WARP else max(1, tile.rows // 2)
-        if more * rows > _MOST_THREADS:
-            return None
         less = replace(less, group=more, rows=rows)
         less = replace(less, mode=_mode(less, facts))
     return _made(candidate, less, facts)

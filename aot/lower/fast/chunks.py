@@ -56,7 +56,9 @@ class Evaluator:
     rows: dict[object, list[ir.Value]] = field(default_factory=dict)
     """Results of reductions, and other values that are one for each row."""
     caches: dict[Source, ir.Value] = field(default_factory=dict)
-    """Sources that have been copied to shared memory: vectors, by position."""
+    """Sources that have been copied to shared memory: vectors, by number."""
+    cached_from: ir.Value | None = None
+    """Number of the first vector there; None: 0."""
 
     def values(self, node: Node, chunk: Chunk) -> ir.Value:
         """A vector with an element for each column of the chunk; a scalar when that is one."""
@@ -177,8 +179,14 @@ class Evaluator:
             if cache is None:
                 chunk.memo[key] = self.from_memory(node, chunk)
             else:
-                chunk.memo[key] = memref.LoadOp(cache, [chunk.number]).result
+                chunk.memo[key] = memref.LoadOp(cache, [self.slot(chunk)]).result
         return chunk.memo[key]
+
+    def slot(self, chunk: Chunk) -> ir.Value:
+        """Where a chunk is in shared memory."""
+        if self.cached_from is None:
+            return chunk.number
+        return arith.SubIOp(chunk.number, self.cached_from).result
 
     def from_memory(self, node: Source, chunk: Chunk) -> ir.Value:
         """A source's columns, read where they lie."""
@@ -186,12 +194,26 @@ class Evaluator:
         if chunk.valid is not None:
             first = rtcalls.index(0) if self.head is None else self.head
             column = arith.SelectOp(chunk.valid, column, first).result
-        aligned = self.mode != SHIFTED or place.kind == FULL
-        if place.wide and aligned and self.width > 1:
+        wide = place.wide and self.width > 1
+        if wide and (self.mode != SHIFTED or place.kind == FULL):
             return self._vector(place.memory, self.address(place, column))
+        if wide and place.flat:
+            return self._perhaps_aligned(place, column)
         if self.within and not place.flat and len(self.region.rows) + len(self.region.columns) - 1 not in place.loops:
             return bodies.broadcast(self._scalar(place, column), self.width)
         return bodies.pack([self._scalar(place, bodies.plus(column, number)) for number in range(self.width)])
+
+    def _perhaps_aligned(self, place: Place, column: ir.Value) -> ir.Value:
+        """A vector that is aligned in rows that are; there are such rows in most arrays."""
+        assert self.head is not None
+        plain = arith.CmpIOp(arith.CmpIPredicate.eq, self.head, rtcalls.index(0)).result
+        choice = scf.IfOp(plain, [ir.VectorType.get([self.width], place.element)], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp([self._vector(place.memory, self.address(place, column))])
+        with ir.InsertionPoint(choice.else_block):
+            apart = [self._scalar(place, bodies.plus(column, number)) for number in range(self.width)]
+            scf.YieldOp([bodies.pack(apart)])
+        return choice.results[0]
 
     def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
         """Indices of an element."""

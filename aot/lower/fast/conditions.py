@@ -7,19 +7,23 @@ In: a job and a candidate. Out: True or False where that is known when it is com
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
 from aot.lower.fast import places, slices
 from aot.lower.fast.chunks import SHIFTED
-from aot.lower.fast.rowjob import Job
+from aot.lower.fast.rowjob import CLUSTERS, Job, Tile
 from aot.lower.fast.table import Candidate
 
 SHARED_LIMIT = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
 _MOST_SHARED = 227 * 1024
 """On any of them."""
+_COUNTED = 2**31 - 1
+"""Columns that kernels with vectors can number."""
 
 
 class Conditions:
@@ -36,19 +40,25 @@ class Conditions:
 
     def of(self, candidate: Candidate) -> ir.Value | bool:
         """Whether the candidate may run."""
-        parts: list[ir.Value | bool] = [self._least(candidate), self._most(candidate), self._multiple(candidate)]
+        parts: list[ir.Value | bool] = [
+            self._least(candidate.least),
+            self._at_most(candidate.most),
+            self._multiple(candidate),
+        ]
         if candidate.sliced:
             parts.append(self._few())
         if candidate.shared:
-            parts.append(self._fits(candidate))
+            parts.append(self._fits(candidate.tile))
+        if candidate.tile.cluster > 1:
+            parts.append(self._worth(candidate.tile))
+            parts.append(rtcalls.serves(CLUSTERS))
+        if self.job.searches() and candidate.tile.width > 1:
+            parts.append(self._at_most(_COUNTED))
         if candidate.aligned:
             parts.append(self.aligned)
-        if any(part is False for part in parts):
-            return False
-        found = [part for part in parts if part is not True]
         total: ir.Value | bool = True
-        for part in found:
-            total = part if total is True else arith.AndIOp(total, part).result
+        for part in parts:
+            total = _both(total, part)
         return total
 
     def _few(self) -> ir.Value | bool:
@@ -57,19 +67,19 @@ class Conditions:
             return rows_.static <= slices.MANY_ROWS
         return self._compare(arith.CmpIPredicate.ule, rows_.value, slices.MANY_ROWS)
 
-    def _least(self, candidate: Candidate) -> ir.Value | bool:
-        if not candidate.least:
+    def _least(self, least: int) -> ir.Value | bool:
+        if not least:
             return True
         if self.columns.static is not None:
-            return self.columns.static >= candidate.least
-        return self._compare(arith.CmpIPredicate.uge, self.columns.value, candidate.least)
+            return self.columns.static >= least
+        return self._compare(arith.CmpIPredicate.uge, self.columns.value, least)
 
-    def _most(self, candidate: Candidate) -> ir.Value | bool:
-        if candidate.most is None:
+    def _at_most(self, most: int | None) -> ir.Value | bool:
+        if most is None:
             return True
         if self.columns.static is not None:
-            return self.columns.static <= candidate.most
-        return self._compare(arith.CmpIPredicate.ule, self.columns.value, candidate.most)
+            return self.columns.static <= most
+        return self._compare(arith.CmpIPredicate.ule, self.columns.value, most)
 
     def _multiple(self, candidate: Candidate) -> ir.Value | bool:
         """Rows that follow each other without gaps need not be whole vectors."""
@@ -80,18 +90,39 @@ class Conditions:
             return True
         return places.whole(self.wide, self.job.space, tile.width)
 
-    def _fits(self, candidate: Candidate) -> ir.Value | bool:
+    def _fits(self, tile: Tile) -> ir.Value | bool:
         """Asks the device, unless every one has enough or none has."""
-        over = self.job.scratch() + 256 + 2 * candidate.tile.width * self.row_bytes
+        over = self.job.scratch(tile.exchanges) + 256 + 2 * tile.width * self.row_bytes
         if self.columns.static is not None:
-            need = over + self.columns.static * self.row_bytes
+            need = over + -(-self.columns.static // tile.cluster) * self.row_bytes
             if need <= SHARED_LIMIT or need > _MOST_SHARED:
                 return need <= SHARED_LIMIT
             return self._compare(arith.CmpIPredicate.uge, rtcalls.shared_limit(), need)
         left = arith.SubIOp(rtcalls.shared_limit(), rtcalls.index(over)).result
-        need_ = arith.MulIOp(self.columns.value, rtcalls.index(self.row_bytes)).result
+        part = arith.CeilDivUIOp(self.columns.value, rtcalls.index(tile.cluster)).result
+        need_ = arith.MulIOp(part, rtcalls.index(self.row_bytes)).result
         return arith.CmpIOp(arith.CmpIPredicate.ule, need_, left).result
+
+    def _worth(self, tile: Tile) -> ir.Value | bool:
+        """Blocks share rows that one has no room for, and few rows that are long."""
+        alone = self._fits(replace(tile, cluster=1))
+        few = _both(self._few(), self._least(slices.LONG))
+        if alone is False or few is True:
+            return True
+        if alone is True:
+            return few
+        true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
+        crowded = arith.XOrIOp(alone, true).result
+        return crowded if few is False else arith.OrIOp(crowded, few).result
 
     @staticmethod
     def _compare(predicate: arith.CmpIPredicate, value: ir.Value, number: int) -> ir.Value:
         return arith.CmpIOp(predicate, value, rtcalls.index(number)).result
+
+
+def _both(one: ir.Value | bool, other: ir.Value | bool) -> ir.Value | bool:
+    if one is False or other is False:
+        return False
+    if one is True or other is True:
+        return other if one is True else one
+    return arith.AndIOp(one, other).result

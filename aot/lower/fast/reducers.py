@@ -197,8 +197,7 @@ def _better(search: Search, one: Sequence[ir.Value], other: Sequence[ir.Value]) 
     value, place = search.value_output, 1 - search.value_output
     wins = _wins(search, one, other)
     earlier = arith.CmpIOp(arith.CmpIPredicate.slt, other[place], one[place]).result
-    equal = _equal(one[value], other[value])
-    tie = arith.AndIOp(equal, earlier).result
+    tie = arith.AndIOp(equal(one[value], other[value]), earlier).result
     chosen = arith.OrIOp(wins, tie).result
     return [arith.SelectOp(chosen, b, a).result for a, b in zip(one, other, strict=True)]
 
@@ -213,7 +212,8 @@ def _compare(op: ir.Operation, left: Sequence[ir.Value], right: Sequence[ir.Valu
     return bodies.like(op, [left[number], right[number]])[0]
 
 
-def _equal(one: ir.Value, other: ir.Value) -> ir.Value:
+def equal(one: ir.Value, other: ir.Value) -> ir.Value:
+    """Whether two numbers are equal."""
     kind = one.type.element_type if isinstance(one.type, ir.VectorType) else one.type
     if isinstance(kind, ir.FloatType):
         return arith.CmpFOp(arith.CmpFPredicate.OEQ, one, other).result

@@ -25,7 +25,7 @@ Work = Callable[[list[Chunk], list[ir.Value]], list[ir.Value]]
 
 
 @dataclass(frozen=True)
-class Share:
+class Part:
     """Blocks that divide a row: which of them this one is."""
 
     number: ir.Value
@@ -44,6 +44,12 @@ class Deal:
     """How many there are."""
     count: ir.Value
     """Whole vectors of the row."""
+    begin: ir.Value
+    """The first vector of the block's part of the row."""
+    end: ir.Value
+    """Behind its last one."""
+    first: ir.Value | None
+    """Whether the block has the first part; None: it has the whole row."""
 
     def straight(self) -> list[Chunk]:
         """The thread's chunks, where it has but a few."""
@@ -54,7 +60,7 @@ class Deal:
             return [self._chunk(each) for each in numbers]
         return [self._chunk(each, arith.CmpIOp(arith.CmpIPredicate.ult, each, self.count).result) for each in numbers]
 
-    def edge(self, share: Share | None) -> Chunk:
+    def edge(self) -> Chunk:
         """The thread's column before or behind the vectors, if any; of a row that is divided the first block has it."""
         assert self.code.head is not None
         inner = arith.MulIOp(self.count, rtcalls.index(self.tile.width)).result
@@ -62,40 +68,32 @@ class Deal:
         column = arith.SelectOp(before, self.lane, arith.AddIOp(self.lane, inner).result).result
         outer = arith.SubIOp(self.code.space.columns.value, inner).result
         valid = arith.CmpIOp(arith.CmpIPredicate.ult, self.lane, outer).result
-        if share is not None:
-            valid = arith.AndIOp(valid, _is_first(share)).result
+        if self.first is not None:
+            valid = arith.AndIOp(valid, self.first).result
         return Chunk(column, column, valid)
 
-    def loop(self, running: Sequence[ir.Value], share: Share | None, vectors: int, work: Work) -> list[ir.Value]:
+    def loop(self, running: Sequence[ir.Value], vectors: int, work: Work) -> list[ir.Value]:
         """All chunks in rising order, ``vectors`` at a time and at last one by one: none needs a mask."""
-        span = arith.MulIOp(self.threads, rtcalls.index(vectors)).result
-        less = arith.MulIOp(self.threads, rtcalls.index(vectors - 1)).result
-        end = arith.SubIOp(self.count, less).result
-        first, step = self.lane, span
-        if share is not None:
-            first = arith.AddIOp(first, arith.MulIOp(share.number, span).result).result
-            step = arith.MulIOp(span, share.count).result
-        done = self._for(first, end, step, running, vectors, work)
-        if vectors == 1:
-            return done
-        left = arith.MaxSIOp(arith.SubIOp(end, self.lane).result, rtcalls.index(0)).result
-        more = arith.AddIOp(left, arith.SubIOp(span, rtcalls.index(1)).result).result
-        taken = arith.MulIOp(arith.DivUIOp(more, span).result, span).result
-        end = self.count
-        if share is not None:
-            end = arith.SelectOp(_is_first(share), end, rtcalls.index(0)).result
-        return self._for(arith.AddIOp(self.lane, taken).result, end, self.threads, done, 1, work)
+        first = arith.AddIOp(self.begin, self.lane).result
+        done = list(running)
+        if vectors > 1:
+            less = arith.MulIOp(self.threads, rtcalls.index(vectors - 1)).result
+            first, done = self._for(first, arith.SubIOp(self.end, less).result, done, vectors, work)
+        return self._for(first, self.end, done, 1, work)[1]
 
     def _for(
-        self, first: ir.Value, end: ir.Value, step: ir.Value, running: Sequence[ir.Value], vectors: int, work: Work
-    ) -> list[ir.Value]:
-        loop = scf.ForOp(first, end, step, list(running))
+        self, first: ir.Value, end: ir.Value, running: Sequence[ir.Value], vectors: int, work: Work
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        """The running values at the end, and the first number that is left."""
+        step = arith.MulIOp(self.threads, rtcalls.index(vectors)).result
+        loop = scf.ForOp(first, end, step, [first, *running])
         with ir.InsertionPoint(loop.body):
             numbers = [loop.induction_variable]
             while len(numbers) < vectors:
                 numbers.append(arith.AddIOp(numbers[-1], self.threads).result)
-            scf.YieldOp(work([self._chunk(each) for each in numbers], list(loop.inner_iter_args)))
-        return list(loop.results)
+            following = arith.AddIOp(numbers[-1], self.threads).result
+            scf.YieldOp([following, *work([self._chunk(each) for each in numbers], list(loop.inner_iter_args)[1:])])
+        return loop.results[0], list(loop.results)[1:]
 
     def _chunk(self, number: ir.Value, valid: ir.Value | None = None) -> Chunk:
         column = arith.MulIOp(number, rtcalls.index(self.tile.width)).result
@@ -104,19 +102,22 @@ class Deal:
         return Chunk(column, number, valid)
 
 
-def deal(tile: Tile, code: Evaluator, lane: ir.Value, threads: ir.Value) -> Deal:
-    """Deal out a row."""
-    columns = code.space.columns.value
+def deal(tile: Tile, code: Evaluator, lane: ir.Value, threads: ir.Value, part: Part | None) -> Deal:
+    """Deal out a row, or a part of it."""
+    columns, wide = code.space.columns.value, rtcalls.index(tile.width)
     if code.head is not None:
         columns = arith.SubIOp(columns, code.head).result
-    return Deal(tile, code, lane, threads, arith.DivUIOp(columns, rtcalls.index(tile.width)).result)
+    count = arith.DivUIOp(columns, wide).result
+    if part is None:
+        return Deal(tile, code, lane, threads, count, rtcalls.index(0), count, None)
+    each = arith.CeilDivUIOp(count, part.count).result
+    begin = arith.MinUIOp(arith.MulIOp(each, part.number).result, count).result
+    end = arith.MinUIOp(arith.AddIOp(begin, each).result, count).result
+    first = arith.CmpIOp(arith.CmpIPredicate.eq, part.number, rtcalls.index(0)).result
+    return Deal(tile, code, lane, threads, count, begin, end, first)
 
 
 def head(row: ir.Value, columns: ir.Value, width: int) -> ir.Value:
     """Columns of a row before its first aligned vector; memory begins at one."""
     begin = arith.MulIOp(row, columns).result
     return bodies.modulo(arith.SubIOp(rtcalls.index(0), begin).result, width)
-
-
-def _is_first(share: Share) -> ir.Value:
-    return arith.CmpIOp(arith.CmpIPredicate.eq, share.number, rtcalls.index(0)).result

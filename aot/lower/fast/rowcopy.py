@@ -17,7 +17,7 @@ from aot.lower.fast.chunks import Chunk, Evaluator
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Source
 from aot.lower.fast.rowchunks import Deal
-from aot.lower.fast.rowjob import Job, Tile, cache_bytes
+from aot.lower.fast.rowjob import Job, Tile, cache_bytes, part_vectors
 
 _ASYNCHRONOUS = (4, 8, 16)
 """Bytes that one asynchronous copy can have."""
@@ -29,9 +29,9 @@ _GLOBAL, _SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 def make(job: Job, tile: Tile, shared: ir.Value) -> dict[Source, ir.Value]:
     """Shared memory for each source that is read again: vectors, by number."""
     found = {}
-    offset = rtcalls.index(job.scratch() if tile.group > exchange.WARP else 0)
+    offset = rtcalls.index(job.scratch(tile.exchanges))
     for source in job.cached():
-        count = arith.DivUIOp(job.space.columns.value, rtcalls.index(tile.width)).result
+        count = part_vectors(job, tile)
         vector = ir.VectorType.get([tile.width], job.places[source].element)
         kind = ir.MemRefType.get([rtcalls.DYNAMIC], vector, memory_space=ir.Attribute.parse(exchange.SHARED))
         found[source] = memref.ViewOp(kind, shared, offset, [count]).result
@@ -47,7 +47,8 @@ def fill(deal: Deal, caches: dict[Source, ir.Value]) -> None:
             _copy(deal.code, source, memory, chunks[0])
         return running
 
-    deal.loop([], None, 1, copy)
+    deal.code.cached_from = None if deal.first is None else deal.begin
+    deal.loop([], 1, copy)
     nvvm.cp_async_commit_group()
     nvvm.cp_async_wait_group(0)
     deal.code.caches.update(caches)
@@ -59,7 +60,7 @@ def _copy(code: Evaluator, source: Source, memory: ir.Value, chunk: Chunk) -> No
     if size in _ASYNCHRONOUS and place.flat:
         _start(code, place, memory, chunk, size)
     else:
-        memref.StoreOp(code.from_memory(source, chunk), memory, [chunk.number])
+        memref.StoreOp(code.from_memory(source, chunk), memory, [code.slot(chunk)])
 
 
 def _start(code: Evaluator, place: Place, memory: ir.Value, chunk: Chunk, size: int) -> None:
@@ -67,7 +68,7 @@ def _start(code: Evaluator, place: Place, memory: ir.Value, chunk: Chunk, size: 
     element = rtcalls.storage_bytes(place.element)
     row = arith.MulIOp(code.row, code.space.columns.value).result
     source = _pointer(place.memory, arith.AddIOp(row, chunk.column).result, element, _GLOBAL)
-    first = arith.MulIOp(chunk.number, rtcalls.index(code.width)).result
+    first = arith.MulIOp(code.slot(chunk), rtcalls.index(code.width)).result
     to = _pointer(memory, first, element, _SHARED)
     cache = "cg" if size == _WHOLE_LINES else "ca"
     nvvm.cp_async_shared_global(to, source, size, ir.Attribute.parse(f"#nvvm<load_cache_modifier {cache}>"))

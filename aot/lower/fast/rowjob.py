@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from aot.lower import rtcalls, tiling
+from aot.lower import imageneeds, rtcalls, tiling
 from aot.lower.fast import exchange
 from aot.lower.fast.chunks import SHIFTED
 from aot.lower.fast.places import Place, Space
 from aot.lower.fast.region import FULL, Node, Region, Source, Store
 
+CLUSTERS = "sm_90"
+"""The first architecture that has them."""
 REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
+LOOP_VECTORS = 6
+"""Of a thread in loops over a row, about: with fewer threads, more rows are in flight instead."""
+_LEAST_BITS = 2
 _ROOM = 16
 """Bytes that cached rows begin at multiples of."""
 
@@ -36,7 +41,10 @@ class Tile:
     mode: str
     keep: str = REGISTERS
     flexible: bool = False
-    """The host launches as many threads as the row needs, whole warps of them, at most ``group``."""
+    """The host launches as many threads as the row needs, at most ``group``: whole warps, or where that is one warp
+    a power of two, with more rows in the block instead."""
+    cluster: int = 1
+    """Blocks that share a row, each with its part of it."""
 
     @property
     def threads(self) -> int:
@@ -48,6 +56,11 @@ class Tile:
         return self.group * self.vectors * self.width
 
     @property
+    def exchanges(self) -> int:
+        """Of a result, those through shared memory."""
+        return (self.group > exchange.WARP) + (self.cluster > 1)
+
+    @property
     def slack(self) -> int:
         """Columns that a row may have besides whole vectors."""
         return self.width - 1 if self.mode == SHIFTED else 0
@@ -55,7 +68,10 @@ class Tile:
     def mark(self, launch: ir.Operation, region: Region) -> None:
         """Say on a launch that it has this tile."""
         tiling.mark(launch, region.kind, region.number, self.name, self.sizes(), self.remarks())
-        if self.flexible:
+        if self.cluster > 1:
+            launch.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([self.cluster, 1, 1])
+            imageneeds.mark(launch, CLUSTERS)
+        if self.flexible and self.group > exchange.WARP:
             launch.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([self.group])
 
     def sizes(self) -> dict[str, int]:
@@ -86,24 +102,46 @@ class Job:
             source for source, count in counts.items() if count > 1 and source.kind == FULL and self.places[source].wide
         ]
 
-    def scratch(self) -> int:
-        """Bytes of shared memory for exchanges."""
-        return sum(len(member.operation.outputs) for member in self.region.reductions) * exchange.SLOT_BYTES
+    def scratch(self, exchanges: int = 1) -> int:
+        """Bytes of shared memory for as many exchanges of each result."""
+        values = sum(len(member.operation.outputs) for member in self.region.reductions)
+        return values * exchanges * exchange.SLOT_BYTES
+
+    def searches(self) -> bool:
+        """Whether a reduction asks where something is."""
+        return any(member.reducer is not None and member.reducer.search for member in self.region.reductions)
 
 
 def threads(job: Job, tile: Tile) -> ir.Value:
     """Threads of a block, on the host."""
-    if not tile.flexible:
+    if not tile.flexible or tile.group <= exchange.WARP:
         return rtcalls.index(tile.threads)
-    warp = exchange.WARP * tile.vectors * tile.width
+    vectors = tile.vectors if tile.keep == REGISTERS else LOOP_VECTORS
+    warp = exchange.WARP * vectors * tile.width * tile.cluster
     columns = arith.AddIOp(job.space.columns.value, rtcalls.index(warp - 1)).result
     count = arith.MulIOp(arith.DivUIOp(columns, rtcalls.index(warp)).result, rtcalls.index(exchange.WARP)).result
+    if tile.keep != REGISTERS:
+        count = arith.MinUIOp(count, rtcalls.index(tile.group)).result
     return arith.MaxUIOp(count, rtcalls.index(exchange.WARP)).result
+
+
+def lanes(job: Job, tile: Tile) -> ir.Value | None:
+    """Of a warp with several rows: by how many bits a thread's number is shifted to give its row; None: known."""
+    if not tile.flexible or tile.group > exchange.WARP:
+        return None
+    bits = tile.group.bit_length() - 1
+    found = rtcalls.index(bits)
+    while bits > _LEAST_BITS:
+        bits -= 1
+        fits = rtcalls.index((1 << bits) * tile.vectors * tile.width)
+        short = arith.CmpIOp(arith.CmpIPredicate.ule, job.space.columns.value, fits).result
+        found = arith.SelectOp(short, rtcalls.index(bits), found).result
+    return found
 
 
 def shared_bytes(job: Job, tile: Tile) -> ir.Value | None:
     """Bytes of dynamic shared memory; None for none."""
-    scratch = job.scratch() if tile.group > exchange.WARP else 0
+    scratch = job.scratch(tile.exchanges)
     if tile.keep != SHARED:
         return _word(rtcalls.index(scratch)) if scratch else None
     total = rtcalls.index(scratch)
@@ -116,10 +154,16 @@ def _word(value: ir.Value) -> ir.Value:
     return arith.IndexCastOp(ir.IntegerType.get_signless(32), value).result
 
 
+def part_vectors(job: Job, tile: Tile) -> ir.Value:
+    """Whole vectors of a row that one block has, at most."""
+    extra = arith.AddIOp(job.space.columns.value, rtcalls.index(tile.width * tile.cluster - 1)).result
+    return arith.DivUIOp(extra, rtcalls.index(tile.width * tile.cluster)).result
+
+
 def cache_bytes(job: Job, source: Source, tile: Tile) -> ir.Value:
-    """Of the row's whole vectors."""
-    size = rtcalls.storage_bytes(job.places[source].element)
-    data = arith.MulIOp(job.space.columns.value, rtcalls.index(size)).result
+    """Of the vectors of a source that a block keeps."""
+    size = tile.width * rtcalls.storage_bytes(job.places[source].element)
+    data = arith.MulIOp(part_vectors(job, tile), rtcalls.index(size)).result
     blocks = arith.DivUIOp(arith.AddIOp(data, rtcalls.index(_ROOM - 1)).result, rtcalls.index(_ROOM)).result
     return arith.MulIOp(blocks, rtcalls.index(_ROOM)).result
 

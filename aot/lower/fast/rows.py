@@ -20,12 +20,10 @@ from aot.lower import rtcalls
 from aot.lower.fast import exchange, rowchunks, rowcopy, rowstores
 from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
-from aot.lower.fast.places import Place
-from aot.lower.fast.reducers import Reducer
-from aot.lower.fast.region import FULL, Member, Node, Product, Source, Store
-from aot.lower.fast.rowchunks import Share, Work
-from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
-from aot.lower.fast.tallies import joined, tally
+from aot.lower.fast.region import FULL, Member, Node, Product, Source
+from aot.lower.fast.rowchunks import Part, Work
+from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, lanes, needed, shared_bytes, threads
+from aot.lower.fast.tallies import Tally, joined, tally
 
 _BLOCK_SIZE = 9
 """Of the arguments of a launch's body: threads along x."""
@@ -33,20 +31,26 @@ _BLOCK_SIZE = 9
 
 def launch(job: Job, tile: Tile) -> ir.Operation:
     """Emit the kernel at the insertion point."""
-    per_block = rtcalls.index(tile.rows)
-    less = arith.AddIOp(job.space.rows.value, rtcalls.index(tile.rows - 1)).result
-    blocks = arith.DivUIOp(less, per_block).result
+    bits = lanes(job, tile)
     one = rtcalls.index(1)
-    op = gpu.LaunchOp(
-        (blocks, one, one), (threads(job, tile), one, one), dynamic_shared_memory_size=shared_bytes(job, tile)
-    ).operation
+    size = (threads(job, tile), one, one)
+    op = gpu.LaunchOp((_blocks(job, tile, bits), one, one), size, dynamic_shared_memory_size=shared_bytes(job, tile))
+    op = op.operation
     tile.mark(op, job.region)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        RowKernel(job, tile, body).emit()
+        RowKernel(job, tile, body, bits).emit()
     return op
+
+
+def _blocks(job: Job, tile: Tile, bits: ir.Value | None) -> ir.Value:
+    rows = job.space.rows.value
+    if tile.cluster > 1:
+        return arith.MulIOp(rows, rtcalls.index(tile.cluster)).result
+    per_block = rtcalls.index(tile.rows) if bits is None else arith.ShRUIOp(rtcalls.index(tile.threads), bits).result
+    return arith.CeilDivUIOp(rows, per_block).result
 
 
 class Edge:
@@ -65,29 +69,39 @@ class RowKernel:
     job: Job
     tile: Tile
     block: ir.Block
+    bits: ir.Value | None = None
+    """Of a thread's number, those that count the threads of a row, where only the launch knows."""
     chunks: list[Chunk] = field(default_factory=list)
     """Kept from pass to pass when the row is in registers."""
 
-    def begin(self, row: ir.Value | None = None, share: Share | None = None) -> None:
+    def begin(self, row: ir.Value | None = None, part: Part | None = None) -> None:
         """Find the thread's row and place, and what is one for the row; without a row given, by the block."""
         tile, job, thread = self.tile, self.job, self.block.arguments[3]
-        self.share = share
-        self.lane = thread if tile.rows == 1 else arith.RemUIOp(thread, rtcalls.index(tile.group)).result
+        group = self._group()
+        self.lane = thread if tile.rows == 1 else arith.RemUIOp(thread, group).result
         self.here: ir.Value | None = None
-        if row is None:
-            row, self.here = self._row(thread)
+        if row is None and tile.cluster > 1:
+            block, blocks = self.block.arguments[0], rtcalls.index(tile.cluster)
+            row, part = arith.DivUIOp(block, blocks).result, Part(arith.RemUIOp(block, blocks).result, blocks)
+        elif row is None:
+            row, self.here = self._row(thread, group)
         shifted = tile.mode == SHIFTED
         head = rowchunks.head(row, job.space.columns.value, tile.width) if shifted else None
         self.code = Evaluator(job.region, job.places, job.space, tile.width, tile.mode, row, head)
-        threads = self.block.arguments[_BLOCK_SIZE] if tile.flexible else rtcalls.index(tile.group)
-        self.deal = rowchunks.deal(tile, self.code, self.lane, threads)
+        self.deal = rowchunks.deal(tile, self.code, self.lane, group, part)
         needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(job.region.reductions))
         shared = exchange.shared_memory() if needs_shared else None
-        self.exchange = Exchange(tile.group, thread, shared, threads if tile.flexible else None)
+        self.exchange = Exchange(tile.group, thread, shared, group if tile.flexible else None, tile.cluster)
         self.prepare(0)
-        self.edge = Edge(self.code, self.deal.edge(share)) if shifted else None
+        self.edge = Edge(self.code, self.deal.edge()) if shifted else None
         if tile.keep == SHARED and shared is not None:
             rowcopy.fill(self.deal, rowcopy.make(job, tile, shared))
+
+    def _group(self) -> ir.Value:
+        """Threads of a row."""
+        if self.bits is not None:
+            return arith.ShLIOp(rtcalls.index(1), self.bits).result
+        return self.block.arguments[_BLOCK_SIZE] if self.tile.flexible else rtcalls.index(self.tile.group)
 
     def emit(self) -> None:
         """All of the kernel."""
@@ -98,19 +112,22 @@ class RowKernel:
             self._reduce([member for member in region.reductions if member.level == each])
             self.prepare(each)
         self.store_rows()
-        full = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
-        if full:
-            self._store(full)
+        self.store_columns()
+        self.exchange.leave()
 
-    def _row(self, thread: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+    def _row(self, thread: ir.Value, group: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The thread's row, and whether there is such a row; behind the last one it works on that one."""
         tile = self.tile
         if tile.rows == 1:
             return self.block.arguments[0], None
-        first = arith.MulIOp(self.block.arguments[0], rtcalls.index(tile.rows)).result
-        row = arith.AddIOp(first, arith.DivUIOp(thread, rtcalls.index(tile.group)).result).result
+        if self.bits is None:
+            each, mine = rtcalls.index(tile.rows), arith.DivUIOp(thread, group).result
+        else:
+            each = arith.ShRUIOp(rtcalls.index(tile.threads), self.bits).result
+            mine = arith.ShRUIOp(thread, self.bits).result
+        row = arith.AddIOp(arith.MulIOp(self.block.arguments[0], each).result, mine).result
         count = self.job.space.rows
-        if count.static is not None and count.static % tile.rows == 0:
+        if self.bits is None and count.static is not None and count.static % tile.rows == 0:
             return row, None
         here = arith.CmpIOp(arith.CmpIPredicate.ult, row, count.value).result
         last = arith.SubIOp(count.value, rtcalls.index(1)).result
@@ -140,11 +157,16 @@ class RowKernel:
             return work(chunks, before)
 
         if self.tile.keep != REGISTERS:
-            return self.deal.loop(running, self.share, self.tile.vectors, prefetched)
+            return self.deal.loop(running, self.tile.vectors, prefetched)
         self.chunks = self.chunks or self.deal.straight()
         return prefetched(self.chunks, running)
 
-    def _store(self, stores: Sequence[tuple[Store, Place]]) -> None:
+    def store_columns(self) -> None:
+        """Each thread stores what it has of the row."""
+        stores = [pair for pair in self.job.stores if pair[0].product.kind == FULL]
+        if not stores:
+            return
+
         def chunks_of(code: Evaluator, chunks: Sequence[Chunk]) -> None:
             rowstores.columns(code, stores, chunks, self.here)
 
@@ -158,44 +180,34 @@ class RowKernel:
 
     def _reduce(self, members: Sequence[Member]) -> None:
         """One pass for reductions of the same level."""
-        starts = {member: self.code.initial(member) for member in members}
-        running = self.partial(members, starts)
-        for member in members:
-            size = len(starts[member])
-            mine, running = running[:size], running[size:]
-            done = self.exchange.all(reducer_of(member), mine, reducer_of(member).neutral(starts[member]))
-            self.code.rows[member] = reducer_of(member).conclude(starts[member], done)
+        for one, mine in self.partial(members):
+            done = self.exchange.all(one, mine, one.neutral())
+            self.code.rows[one.member] = one.reducer.conclude(one.start, one.result(done))
 
-    def partial(self, members: Sequence[Member], starts: dict[Member, list[ir.Value]]) -> list[ir.Value]:
-        """What the thread's own columns give, for all results of the members."""
+    def partial(self, members: Sequence[Member]) -> list[tuple[Tally, list[ir.Value]]]:
+        """What the thread's own columns give, for each member."""
         sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
-        found = _lanes(self.code, members, starts, lambda running, work: self._each(sources, running, work))
+        tallies = self._tallies(self.code, members)
+        found = _lanes(tallies, lambda running, work: self._each(sources, running, work))
         if self.edge is not None:
-            one, chunk = self.edge, [self.edge.chunk]
-            more = _lanes(one.code, members, starts, lambda running, work: work(chunk, running))
+            chunk = [self.edge.chunk]
+            more = _lanes(self._tallies(self.edge.code, members), lambda running, work: work(chunk, running))
             found = [[*lanes, *others] for lanes, others in zip(found, more, strict=True)]
-        return [
-            value for member, lanes in zip(members, found, strict=True) for value in joined(reducer_of(member), lanes)
-        ]
+        return [(one, joined(one, lanes)) for one, lanes in zip(tallies, found, strict=True)]
 
-    def store_rows(self) -> None:
-        """One thread of the row stores what is one for the row."""
-        rowstores.rows(self.job, self.code, self.lane, self.here)
+    def _tallies(self, code: Evaluator, members: Sequence[Member]) -> list[Tally]:
+        return [tally(member, self.code.initial(member), code, short=self.tile.width > 1) for member in members]
 
-
-def reducer_of(member: Member) -> Reducer:
-    assert member.reducer is not None
-    return member.reducer
+    def store_rows(self, here: ir.Value | None = None) -> None:
+        """One thread of the row, in a block of the row where one is chosen, stores what is one for the row."""
+        chosen = self.here if here is None else here
+        rowstores.rows(self.job, self.code, self.lane, chosen)
 
 
 def _lanes(
-    code: Evaluator,
-    members: Sequence[Member],
-    starts: dict[Member, list[ir.Value]],
-    each: Callable[[list[ir.Value], Work], list[ir.Value]],
+    tallies: Sequence[Tally], each: Callable[[list[ir.Value], Work], list[ir.Value]]
 ) -> list[list[list[ir.Value]]]:
-    """Partial results of each lane, for each member."""
-    tallies = [tally(member, starts[member], code) for member in members]
+    """Partial results of each lane, for each reduction."""
     begun = [one.begin() for one in tallies]
     sizes = [len(values) for values in begun]
 

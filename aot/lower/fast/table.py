@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rowjob import MEMORY, REGISTERS, SHARED, Tile
+from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile
 from aot.lower.fast.slices import LONG
 
 _MAX_WIDTH = 8
@@ -21,13 +21,19 @@ _VECTOR_BYTES = 16
 _WARP = 32
 _SHORT = ((8, 16), (16, 8), (32, 4))
 """Threads for a row of as many vectors, and rows in a block."""
+_WARP_ELEMENTS = 24
+"""Of a thread, where a warp has a row."""
 _ELEMENTS = 16
 """Of a thread, where registers hold the row: with more, fewer threads fit, and too few loads are in flight."""
 _MOST_VECTORS = 4
 """And not more vectors than that: elements of 8 bytes take two registers."""
+_FEW_VECTORS = 2
+"""Enough of them, where a block has the threads."""
 _BLOCK = 512
 """Threads that share a row in registers, at most: longer rows do as well in shared memory."""
 _LOOP_THREADS = 512
+_CLUSTER = 8
+"""Blocks, the most that every device with clusters has."""
 _LOOP_ELEMENTS = 16
 """Of a thread and turn, in kernels that loop over a row."""
 
@@ -78,10 +84,12 @@ def width(facts: Facts) -> int:
 
 def candidates(facts: Facts) -> list[Candidate]:
     """What to try, in order; the last one always runs."""
-    if facts.rows == 1 and facts.slices:
+    if facts.rows == 1 and facts.slices and not facts.row_bytes:
         return _one_row(facts)
     found = _static(facts) if facts.columns is not None else _dynamic(facts)
-    return [*_sliced(facts), *found, Candidate(_fallback(facts), aligned=False)]
+    if not any(each.sliced for each in found):
+        found = [*found, *_sliced(facts)]
+    return [*found, Candidate(_fallback(facts), aligned=False)]
 
 
 def offers(facts: Facts) -> dict[str, list[Candidate]]:
@@ -107,6 +115,8 @@ def _sliced(facts: Facts) -> list[Candidate]:
     threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
     mode = SHIFTED if facts.columns is None or facts.columns % wide else MASKED
     found = [Candidate(Tile("slices", threads, 1, vectors, wide, mode, MEMORY), least=LONG, sliced=True)]
+    if facts.row_bytes:
+        return found
     return [*found, Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
 
 
@@ -140,11 +150,13 @@ def _dealt(units: int, wide: int, least: int) -> tuple[int, int] | None:
     for group, rows in _SHORT:
         if least <= group >= units:
             return group, rows
-    vectors = _vectors(wide)
-    if units <= _WARP * vectors:
+    if units <= _WARP * _vectors(wide, _WARP_ELEMENTS):
         return _WARP, 4
-    group = _WARP * -(-units // (_WARP * vectors))
-    return (group, 1) if group <= _BLOCK else None
+    for vectors in (_FEW_VECTORS, _vectors(wide, _ELEMENTS)):
+        group = _WARP * -(-units // (_WARP * vectors))
+        if group <= _BLOCK:
+            return group, 1
+    return None
 
 
 def least_threads(wide: int) -> int:
@@ -152,8 +164,8 @@ def least_threads(wide: int) -> int:
     return 2 * wide
 
 
-def _vectors(wide: int) -> int:
-    return min(_MOST_VECTORS, _ELEMENTS // wide)
+def _vectors(wide: int, elements: int) -> int:
+    return min(_MOST_VECTORS, elements // wide)
 
 
 def _narrow(columns: int) -> list[Candidate]:
@@ -170,8 +182,9 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     wide = width(facts)
     if wide == 1:
         return []
-    vectors = _vectors(wide)
-    tiles = [Tile("row", _WARP, 4, each, wide, MASKED) for each in (1, vectors)]
+    tiles = [Tile("row", _WARP, 4, 1, wide, MASKED, flexible=True)]
+    tiles.append(Tile("row", _WARP, 4, _vectors(wide, _WARP_ELEMENTS), wide, MASKED))
+    vectors = _vectors(wide, _ELEMENTS)
     tiles += [Tile("row", _BLOCK, 1, vectors, wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
     found = [
         Candidate(each, most=each.reach + each.slack, least=2 * wide, multiple=each.mode == MASKED) for each in tiles
@@ -181,16 +194,32 @@ def _dynamic(facts: Facts) -> list[Candidate]:
 
 def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
     """Rows that no block holds in registers."""
-    threads = _LOOP_THREADS
     found = []
-    for keep in (SHARED, MEMORY):
-        vectors = 2 if keep == SHARED else _LOOP_ELEMENTS // wide
-        if keep == SHARED and not facts.row_bytes:
-            continue
-        for mode in modes:
-            tile = Tile("long-row", threads, 1, vectors, wide, mode, keep)
-            found.append(Candidate(tile, least=2 * wide, multiple=mode == MASKED, shared=keep == SHARED))
-    return found
+    for mode in modes:
+        memory = replace(in_memory(facts), mode=mode)
+        tiles = [memory]
+        if facts.row_bytes:
+            shared = replace(memory, vectors=_FEW_VECTORS, keep=SHARED, flexible=True)
+            tiles = [replace(shared, name="cluster-row", cluster=_CLUSTER), shared, memory]
+        tiles = tiles if facts.columns is None else [_fixed(each, facts.columns) for each in tiles]
+        several = mode == MASKED
+        found += [Candidate(each, least=2 * wide, multiple=several, shared=each.keep == SHARED) for each in tiles]
+    clusters = sum(each.tile.cluster > 1 for each in found)
+    return [*found[:clusters], *_sliced(facts), *found[clusters:]]
+
+
+def in_memory(facts: Facts) -> Tile:
+    """What takes rows of any length, and few registers: a loop that reads the row for each pass."""
+    wide = width(facts)
+    return Tile("long-row", _LOOP_THREADS, 1, _LOOP_ELEMENTS // wide, wide, _looped(facts), MEMORY)
+
+
+def _fixed(tile: Tile, columns: int) -> Tile:
+    """The threads that the host would choose."""
+    if not tile.flexible:
+        return tile
+    most = _WARP * LOOP_VECTORS * tile.width * tile.cluster
+    return replace(tile, group=max(_WARP, min(tile.group, _WARP * -(-columns // most))), flexible=False)
 
 
 def _fallback(facts: Facts) -> Tile:

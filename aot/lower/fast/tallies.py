@@ -4,8 +4,9 @@ In: a member, its initial values, an evaluator. Out: the running values before t
 thread's partial result at the end.
 
 A vector's lanes run apart and are joined at the end. Of a search each lane keeps an extreme and the number of the chunk
-where it was: chunks come in rising order, so that the first of equal ones stays by itself, and the place itself is
-computed once. Comparing places for each element would take longer than to read it.
+where it was: chunks come in rising order, so that the first of equal ones stays by itself. Joined results know a column
+instead; what the source calls the place is computed once, of the row's result. To compare places for each element, or
+for each step of an exchange, would take longer than to read the row.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
-from aot.lower import rtcalls
 from aot.lower.fast import bodies
 from aot.lower.fast.chunks import Chunk, Evaluator
-from aot.lower.fast.reducers import Reducer, Search
+from aot.lower.fast.reducers import Reducer, Search, equal
 from aot.lower.fast.region import Member
 
 
@@ -46,6 +46,18 @@ class Folded:
         apart = [bodies.unpack(value) for value in running]
         return [list(each) for each in zip(*apart, strict=True)]
 
+    def neutral(self) -> list[ir.Value]:
+        """A partial result that changes nothing."""
+        return self.reducer.neutral(self.start)
+
+    def combine(self, one: Sequence[ir.Value], other: Sequence[ir.Value]) -> list[ir.Value]:
+        """Two partial results together."""
+        return self.reducer.combine(one, other)
+
+    def result(self, partial: Sequence[ir.Value]) -> list[ir.Value]:
+        """What the operation's results would be."""
+        return list(partial)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -56,58 +68,75 @@ class Found:
     search: Search
     start: tuple[ir.Value, ...]
     code: Evaluator
+    number: ir.IntegerType
+    """Type of chunks' and columns' numbers: short, unless rows may be longer than it can tell."""
 
     def begin(self) -> list[ir.Value]:
-        """Before the first chunk: the initial value, of no vector."""
-        none = _number(-1)
-        first = self.start[self.search.value_output]
-        return [bodies.broadcast(value, self.code.width) for value in (first, none)]
+        """Before the first chunk: the initial value, of no chunk."""
+        return [bodies.broadcast(value, self.code.width) for value in self.neutral()]
 
     def add(self, chunk: Chunk, running: Sequence[ir.Value]) -> list[ir.Value]:
         """One chunk more: what is strictly better takes its place."""
         value, number = running
         element = self.code.elements(self.member, chunk, [self.search.element])[0]
-        mine = bodies.broadcast(arith.IndexCastOp(_number_type(), chunk.number).result, self.code.width)
+        mine = bodies.broadcast(arith.IndexCastOp(self.number, chunk.number).result, self.code.width)
         wins = self.reducer.wins(value, element)
         better = [arith.SelectOp(wins, a, b).result for a, b in ((element, value), (mine, number))]
         return _admitted(chunk, running, better)
 
     def lanes(self, running: Sequence[ir.Value]) -> list[list[ir.Value]]:
-        """The partial result of each lane: the extreme and its place."""
+        """The partial result of each lane: the extreme and its column."""
         values, numbers = (bodies.unpack(value) for value in running)
-        return [self._pair(*each) for each in zip(range(len(values)), values, numbers, strict=True)]
+        return [[value, self._column(*each)] for value, *each in zip(values, numbers, range(len(values)), strict=True)]
 
-    def _pair(self, lane: int, value: ir.Value, number: ir.Value) -> list[ir.Value]:
-        first = self.start[1 - self.search.value_output]
-        position = arith.IndexCastOp(ir.IndexType.get(), number).result
-        column = bodies.plus(arith.MulIOp(position, rtcalls.index(self.code.width)).result, lane)
+    def _column(self, number: ir.Value, lane: int) -> ir.Value:
+        column = number
+        if self.code.width > 1:
+            column = arith.MulIOp(column, self._number(self.code.width)).result
+            column = arith.AddIOp(column, self._number(lane)).result
         if self.code.head is not None:
-            column = arith.AddIOp(column, self.code.head).result
-        place = self.code.at(self.member, column, self.search.place)
-        found = arith.CmpIOp(arith.CmpIPredicate.sge, number, _number(0)).result
-        pair = [value, arith.SelectOp(found, place, first).result]
+            head = arith.IndexCastOp(self.number, self.code.head).result
+            column = arith.AddIOp(column, head).result
+        return arith.SelectOp(self._is_found(number), column, number).result
+
+    def neutral(self) -> list[ir.Value]:
+        """The initial value, of no column."""
+        return [self.start[self.search.value_output], self._number(-1)]
+
+    def combine(self, one: Sequence[ir.Value], other: Sequence[ir.Value]) -> list[ir.Value]:
+        """The more extreme one, and of equal ones that of the smaller column; no column counts as a large one."""
+        wins = self.reducer.wins(one[0], other[0])
+        earlier = arith.CmpIOp(arith.CmpIPredicate.ult, other[1], one[1]).result
+        tie = arith.AndIOp(equal(one[0], other[0]), earlier).result
+        chosen = arith.OrIOp(wins, tie).result
+        return [arith.SelectOp(chosen, b, a).result for a, b in zip(one, other, strict=True)]
+
+    def result(self, partial: Sequence[ir.Value]) -> list[ir.Value]:
+        """The extreme, and its place as the source tells it."""
+        value, number = partial
+        first = self.start[1 - self.search.value_output]
+        place = self.code.at(self.member, arith.IndexCastOp(ir.IndexType.get(), number).result, self.search.place)
+        pair = [value, arith.SelectOp(self._is_found(number), place, first).result]
         return pair if self.search.value_output == 0 else pair[::-1]
+
+    def _is_found(self, number: ir.Value) -> ir.Value:
+        return arith.CmpIOp(arith.CmpIPredicate.sge, number, self._number(0)).result
+
+    def _number(self, value: int) -> ir.Value:
+        return arith.ConstantOp(self.number, value).result
 
 
 Tally = Folded | Found
 
 
-def tally(member: Member, start: Sequence[ir.Value], code: Evaluator) -> Tally:
-    """The running results of a reduction."""
+def tally(member: Member, start: Sequence[ir.Value], code: Evaluator, *, short: bool) -> Tally:
+    """The running results of a reduction; ``short``: rows have less than 2^31 columns."""
     reducer = member.reducer
     assert reducer is not None
     if reducer.search is None:
         return Folded(member, reducer, tuple(start), code)
-    return Found(member, reducer, reducer.search, tuple(start), code)
-
-
-def _number_type() -> ir.Type:
-    """Of numbers of vectors: short ones, since every lane has one."""
-    return ir.IntegerType.get_signless(32)
-
-
-def _number(value: int) -> ir.Value:
-    return arith.ConstantOp(_number_type(), value).result
+    number = ir.IntegerType.get_signless(32 if short else 64)
+    return Found(member, reducer, reducer.search, tuple(start), code, number)
 
 
 def _admitted(chunk: Chunk, old: Sequence[ir.Value], new: list[ir.Value]) -> list[ir.Value]:
@@ -117,10 +146,10 @@ def _admitted(chunk: Chunk, old: Sequence[ir.Value], new: list[ir.Value]) -> lis
     return [arith.SelectOp(chunk.valid, a, b).result for a, b in zip(new, old, strict=True)]
 
 
-def joined(reducer: Reducer, partial: list[list[ir.Value]]) -> list[ir.Value]:
+def joined(one: Tally, partial: list[list[ir.Value]]) -> list[ir.Value]:
     """One result from those of the lanes: pairs, then pairs of pairs."""
     while len(partial) > 1:
         half = len(partial) // 2
-        paired = [reducer.combine(one, other) for one, other in zip(partial[:half], partial[half:], strict=False)]
+        paired = [one.combine(a, b) for a, b in zip(partial[:half], partial[half:], strict=False)]
         partial = paired + partial[2 * half :]
     return partial[0]
