@@ -65,15 +65,15 @@ class BuildResult:
     seconds: float
 
 
-def size(bytes: int) -> str:
+def size(count: int) -> str:
     """Bytes as people read them.
 
     >>> size(896), size(5336), size(123_456_789)
     ('896 B', '5.3 kB', '123.5 MB')
     """
-    if bytes < 1000:
-        return f"{bytes} B"
-    return f"{bytes / 1000:.1f} kB" if bytes < 999_950 else f"{bytes / 1e6:.1f} MB"
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.1f} kB" if count < 999_950 else f"{count / 1e6:.1f} MB"
 
 
 def as_json(result: BuildResult) -> dict[str, object]:
@@ -89,7 +89,7 @@ def summary(result: BuildResult) -> str:
             each.name,
             str(len(each.functions)),
             str(each.kernels),
-            ", ".join(f"{image} {size(bytes)}" for image, bytes in zip(each.images, each.image_bytes, strict=True)),
+            ", ".join(f"{image} {size(stored)}" for image, stored in zip(each.images, each.image_bytes, strict=True)),
             str(each.blob_bytes),
             f"{each.seconds * 1000:.0f}",
             each.how,
@@ -107,12 +107,12 @@ def too_large(result: BuildResult) -> list[str]:
         return []
     per_arch: dict[str, int] = {}
     for each in result.sources:
-        for image, bytes in zip(each.images, each.image_bytes, strict=True):
-            per_arch[image] = per_arch.get(image, 0) + bytes
+        for image, stored in zip(each.images, each.image_bytes, strict=True):
+            per_arch[image] = per_arch.get(image, 0) + stored
     largest = sorted(result.sources, key=lambda each: -each.blob_bytes)[:MOST_NAMED]
     return [
         f"warning: the wheel has {size(result.wheel_bytes)}, and PyPI takes {size(LARGE)}; device code by image: "
-        + ", ".join(f"{image} {size(bytes)}" for image, bytes in per_arch.items())
+        + ", ".join(f"{image} {size(stored)}" for image, stored in per_arch.items())
         + "; largest sources: "
         + ", ".join(f"{each.name} {size(each.blob_bytes)}" for each in largest),
         "  make it smaller with --compress size, with fewer --archs, or with --split-archs",

@@ -46,6 +46,7 @@ def cli() -> None:
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
 @click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
 @click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")
+@click.option("--split-archs", is_flag=True, help="A package for each generation of GPUs, and one in front of them.")
 @click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")
 @click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")
 @click.option("--dump", metavar="DIR", help="Keep the IR after each stage there.")
@@ -56,26 +57,36 @@ def cli() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def build(
-    sources: tuple[str, ...], verbose: bool, quiet: bool, as_json: bool, cuda: str | None, **options: Any
+    sources: tuple[str, ...],
+    verbose: bool,
+    quiet: bool,
+    as_json: bool,
+    cuda: str | None,
+    split_archs: bool,
+    **options: Any,
 ) -> None:
     """Build a wheel from *.mlir and *.mlirbc files, or folders of them."""
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other")
     if options["toolkit"] and cuda:
         raise click.UsageError("--toolkit and --cuda exclude each other")
-    from aot import pipeline
+    from aot import pipeline, split
 
     request = pipeline.BuildRequest(sources, cuda=int(cuda) if cuda else None, **options)
     reporter = report.reporter(quiet=quiet, verbose=verbose)
+    built: Any
     try:
-        built = pipeline.build(request, reporter)
+        built = split.build(request, reporter) if split_archs else pipeline.build(request, reporter)
     finally:
         reporter.close()
+    shown = split if split_archs else pipeline
     if as_json:
-        print_json(pipeline.as_json(built))
+        print_json(shown.as_json(built))
         return
     if not quiet:
-        report.say(pipeline.summary(built))
+        report.say(shown.summary(built))
+    for each in built.parts if split_archs else ():
+        report.result(_near(each.wheel))
     report.result(_near(built.wheel))
 
 

@@ -30,7 +30,7 @@ from aot.errors import PackageError, UsageError
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
-RESERVED = frozenset({"check", "preload", "torch", "jax", "CudaError", "DeviceArray", "HostArray"})
+RESERVED = frozenset({"check", "for_device", "preload", "torch", "jax", "CudaError", "DeviceArray", "HostArray"})
 """Names that a generated package has, or will have, at its top level."""
 CALL_WORDS = frozenset({"stream", "out", "grid", "block", "shared", "cluster"})
 """Keywords of a call: an argument of that name would be ambiguous."""

@@ -25,7 +25,7 @@ from aot.signatures import Stub, stubs
 from aot.tables import SourceRow, source_row
 
 _ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
-_OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
+OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
 _MODULES = ("_check.py", "_shapes.py", "torch.py", "jax.py")
 _STATIC = {"exports.map": "csrc/exports.map", **{name: f"src/{{name}}/{name}" for name in _MODULES}}
 _RENDERED = {
@@ -69,15 +69,15 @@ def render(
     ordered = sorted(sources, key=lambda source: source.name)
     _check(spec, ordered)
     runtime = {Path(path).name: data for path, data in templates.items() if path.startswith("runtime/")}
-    environment = _environment(templates)
+    made = environment(templates)
     context = _context(spec, ordered, runtime)
     files = {f"csrc/runtime/{name}": data for name, data in runtime.items()}
     for name, path in _STATIC.items():
         files[path.format(name=spec.name)] = templates[f"package/{name}"]
     for name, path in _RENDERED.items():
-        files[path.format(name=spec.name)] = environment.get_template(name).render(context).encode("utf-8")
+        files[path.format(name=spec.name)] = made.get_template(name).render(context).encode("utf-8")
     for source in context["sources"]:
-        stub = environment.get_template("namespace.pyi.in").render(context, source=source)
+        stub = made.get_template("namespace.pyi.in").render(context, source=source)
         files[f"src/{spec.name}/{source.name}.pyi"] = stub.encode("utf-8")
     files[f"src/{spec.name}/py.typed"] = b""
     files[f"src/{spec.name}/aot.json"] = codec.document(manifest)
@@ -95,7 +95,7 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
         "toolchain": f"ptxas {spec.versions.ptxas}, MLIR {spec.versions.mlir}",
         "extension": extension_name(spec.name),
         "sources": [_Source(source) for source in sources],
-        "public": sorted({*_OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
+        "public": sorted({*OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
         "c_files": c_files,
         "triples": _triples(sources),
         "host_files": _host_files(sources),
@@ -155,11 +155,11 @@ def _check(spec: PackageSpec, sources: Sequence[CompiledSource]) -> None:
             raise PackageError(f"{source.path}: functions without host code")
 
 
-def _environment(templates: FileSet) -> jinja2.Environment:
+def environment(templates: FileSet) -> jinja2.Environment:
     texts = {
         path.removeprefix("package/"): data.decode("utf-8")
         for path, data in templates.items()
-        if path.startswith("package/") and path.endswith(".in")
+        if path.startswith(("package/", "split/")) and path.endswith(".in")
     }
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(texts),

@@ -35,6 +35,8 @@ class Options:
     """What is asked for beside the tree."""
 
     sdist: bool = False
+    pure: bool = False
+    """The tree has no extension."""
     epoch: int = 315532800
     """Date of all files, in seconds; the default is the first that a zip file can hold."""
 
@@ -62,9 +64,10 @@ def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     words = ["--no-isolation", "--outdir", str(made.resolve()), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
     _python("build", *kinds, *words, str(tree.resolve()), cwd=made, epoch=options.epoch)
     raw = _one(made, "*.whl")
-    platform = _platform(raw)
+    platform = "any" if options.pure else _platform(raw)
     name, data = retagged(raw.name, fileset.read_file(raw), platform, options.epoch)
-    _check(tree, name, data)
+    if not options.pure:
+        _check(tree, name, data)
     fileset.write_file(folder / name, data)
     archive = _one(made, "*.tar.gz") if options.sdist else None
     return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)

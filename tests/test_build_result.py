@@ -61,9 +61,9 @@ def test_a_wheel_that_is_too_large_is_warned_of() -> None:
     assert "--compress size, with fewer --archs, or with --split-archs" in text
 
 
-@pytest.mark.parametrize(("bytes", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_950, "1.0 MB")])
-def test_sizes_are_short(bytes: int, text: str) -> None:
-    assert buildresult.size(bytes) == text
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_950, "1.0 MB")])
+def test_sizes_are_short(count: int, text: str) -> None:
+    assert buildresult.size(count) == text
 
 
 def test_images_have_the_sizes_of_the_container(built: Built) -> None:
