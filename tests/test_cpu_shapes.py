@@ -176,7 +176,7 @@ def test_results_do_not_depend_on_threads(axes: tuple[int, ...], variant: str) -
 def test_sums_are_more_accurate_than_one_after_the_other() -> None:
     x = np.full((1, 1 << 24), 0.1, "f4")
     got = program(SUM, VARIANTS[-1]).call("f", x).results[0]
-    assert abs(float(got) / (0.1 * (1 << 24)) - 1) < 1e-5
+    assert abs(float(got) / (0.1 * (1 << 24)) - 1) < 1e-4  # the fewer lanes a vector has, the longer its sums
 
 
 # transposes, and rows that need their neighbours
