@@ -185,12 +185,12 @@ def mark(ctx: Context, stage: str) -> None:
 
 def walk(op: Operation) -> list[Operation]:
     """All operations in ``op`` (a module or an operation), inner ones before the operation that holds them."""
-    ir = bindings()
     found: list[Operation] = []
+    add, on = found.append, bindings().WalkResult.ADVANCE
 
     def keep(each: Operation) -> Any:
-        found.append(each.operation)
-        return ir.WalkResult.ADVANCE
+        add(each.operation)
+        return on
 
     op.operation.walk(keep)
     return found
@@ -198,7 +198,15 @@ def walk(op: Operation) -> list[Operation]:
 
 def op_names(op: Operation) -> set[str]:
     """Names of all operations in ``op``."""
-    return {each.name for each in walk(op)}
+    found: set[str] = set()
+    add, on = found.add, bindings().WalkResult.ADVANCE
+
+    def keep(each: Operation) -> Any:
+        add(each.name)
+        return on
+
+    op.operation.walk(keep)
+    return found
 
 
 def owner(value: Value) -> Any:

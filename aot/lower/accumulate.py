@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import memref, scf
 
 from aot import mlir
-from aot.lower import views
+from aot.lower import search, views
 
 USER_LOOP = "aot.user_loop"
 """Attribute that tells loops of the source from those made from linalg, during one pass."""
@@ -26,8 +26,8 @@ USER_LOOP = "aot.user_loop"
 
 def mark_user_loops(module: ir.Module, *, present: bool) -> None:
     """Put the mark on all sequential loops, or take it off."""
-    for op in mlir.walk(module):
-        if op.name == "scf.for" and present:
+    for op in search.named(module, "scf.for"):
+        if present:
             op.attributes[USER_LOOP] = ir.UnitAttr.get()
         elif USER_LOOP in op.attributes:
             del op.attributes[USER_LOOP]
@@ -35,7 +35,7 @@ def mark_user_loops(module: ir.Module, *, present: bool) -> None:
 
 def carry(module: ir.Module) -> int:
     """Carry reductions of all unmarked loops, inner ones first; the number of loops changed."""
-    loops = [op for op in mlir.walk(module) if op.name == "scf.for" and USER_LOOP not in op.attributes]
+    loops = [op for op in search.named(module, "scf.for") if USER_LOOP not in op.attributes]
     return sum(_carry(loop) for loop in loops)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from aot import mlir
+from aot.lower import search
 
 MEMORY_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
 LAUNCH = "gpu.launch_func"
@@ -21,8 +22,8 @@ TOKEN = "!gpu.async.token"
 
 def normalise(module: mlir.Module) -> None:
     """Rewrite all host operations that are not in that form."""
-    for op in mlir.walk(module):
-        if op.name in MEMORY_OPS | {LAUNCH} and not mlir.inside_kernel(op) and not _has_form(op):
+    for op in search.named(module, *MEMORY_OPS, LAUNCH):
+        if not mlir.inside_kernel(op) and not _has_form(op):
             _rewrite(op)
 
 

@@ -13,7 +13,7 @@ from mlir.dialects import arith, linalg, memref
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import reshapecheck, rtcalls, views
+from aot.lower import reshapecheck, rtcalls, search, views
 
 
 def copies_to_linalg(module: ir.Module) -> None:
@@ -92,7 +92,7 @@ def to_device(module: ir.Module) -> None:
 
 
 def _host_ops(module: ir.Module, name: str) -> list[ir.Operation]:
-    return [op for op in mlir.walk(module) if op.name == name and not mlir.inside_kernel(op)]
+    return [op for op in search.named(module, name) if not mlir.inside_kernel(op)]
 
 
 def _device_buffer(op: ir.Operation) -> ir.Value:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from mlir import ir
 
 from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import rtcalls, search
 
 ATTRIBUTE = "aot.by_value"
 """Attribute of a kernel: numbers of its parameters that are descriptors."""
@@ -52,8 +52,8 @@ def numbers(kernel: mlir.Operation) -> list[int]:
 def find(module: mlir.Module) -> Parameters:
     """Descriptors among the parameters that the kernels of a module will have as LLVM functions."""
     found: Parameters = {}
-    for op in mlir.walk(module):
-        if op.name == "gpu.func" and ATTRIBUTE in op.attributes:
+    for op in search.named(module, "gpu.func"):
+        if ATTRIBUTE in op.attributes:
             types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
             places = [sum(_width(each) for each in types[:number]) for number in numbers(op)]
             found[mlir.symbol_name(op)] = frozenset(places)
@@ -67,8 +67,8 @@ def _width(type_: ir.Type) -> int:
 
 def apply(module: mlir.Module, parameters: Parameters) -> None:
     """Have the LLVM functions of kernels take descriptors by value."""
-    for op in mlir.walk(module):
-        places = parameters.get(mlir.symbol_name(op)) if op.name == "llvm.func" else None
+    for op in search.named(module, "llvm.func"):
+        places = parameters.get(mlir.symbol_name(op))
         if places:
             count = len(op.regions[0].blocks[0].arguments)
             passed, plain = ir.Attribute.parse(_PASSED), ir.DictAttr.get({})

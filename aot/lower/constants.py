@@ -14,7 +14,7 @@ from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import views
+from aot.lower import search, views
 
 _READERS = frozenset(
     {
@@ -49,12 +49,12 @@ _READERS = frozenset(
 
 def escape(module: mlir.Module) -> int:
     """Give constants that are returned, yielded, selected or passed on a device copy; their number."""
-    return sum(_escape(op) for op in mlir.walk(module) if op.name == "memref.get_global" and not mlir.inside_kernel(op))
+    return sum(_escape(op) for op in search.named(module, "memref.get_global") if not mlir.inside_kernel(op))
 
 
 def sink(module: mlir.Module) -> int:
     """Clone constants, and views of constants, into the launches that use them; the number of clones."""
-    return sum(_sink(op) for op in mlir.walk(module) if op.name == "gpu.launch")
+    return sum(_sink(op) for op in search.named(module, "gpu.launch"))
 
 
 def _escape(constant: mlir.Operation) -> int:

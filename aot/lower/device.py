@@ -17,7 +17,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import asynccopies, byvalue, devicemath, devicevectors, imageneeds, needs, sharedmemory
+from aot.lower import asynccopies, byvalue, devicemath, devicevectors, imageneeds, needs, search, sharedmemory
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -139,9 +139,14 @@ def _word(flag: bool) -> str:
 
 
 def _run(module: mlir.Module, steps: Sequence[Step], what: str) -> None:
+    known: set[str] = set()
     for step in steps:
-        if not step.dialects or _dialects(module).intersection(step.dialects):
+        # Asked again only where a pass may have changed the answer.
+        if step.dialects and not known:
+            known = _dialects(module)
+        if not step.dialects or known.intersection(step.dialects):
             mlir.run_passes(module, step.passes, what)
+            known = set()
 
 
 def _dialects(module: mlir.Module) -> set[str]:
@@ -187,9 +192,9 @@ def _has_debug_info(module: mlir.Module) -> bool:
 
 def _hide_device_functions(module: mlir.Module) -> None:
     """Only kernels are called from outside; what is internal is inlined and left out where it is not needed."""
-    for op in mlir.walk(module):
+    for op in search.named(module, "llvm.func"):
         is_kernel = "nvvm.kernel" in op.attributes or "gpu.kernel" in op.attributes
-        if op.name == "llvm.func" and op.regions[0].blocks and not is_kernel:
+        if op.regions[0].blocks and not is_kernel:
             op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>", module.context)
 
 
@@ -199,8 +204,8 @@ def _name_assertion_files(module: mlir.Module) -> None:
     Without its folder: the package must not depend on where it was built.
     """
     file = module.context.aot_path.replace("\\", "/").rsplit("/", 1)[-1]
-    for op in mlir.walk(module):
-        if op.name == "llvm.mlir.global" and mlir.symbol_name(op).startswith("assert_file_"):
+    for op in search.named(module, "llvm.mlir.global"):
+        if mlir.symbol_name(op).startswith("assert_file_"):
             text = ir.StringAttr(op.attributes["value"]).value
             if text == "-\0" and file:
                 _set_text(op, file + "\0")
@@ -214,17 +219,18 @@ def _set_text(op: mlir.Operation, text: str) -> None:
 
 def _refuse_leftovers(module: mlir.Module, target: Target) -> None:
     """What is not LLVM dialect now would take the translator down."""
-    left = [op for op in mlir.walk(module) if _is_leftover(op.name)]
-    if not left:
+    names = {name for name in mlir.op_names(module) if _is_leftover(name)}
+    if not names:
         return
+    left = search.named(module, *names)
     path = module.context.aot_path or "module"
     # Casts and index arithmetic are left around the operation that could not be lowered: it is the one to name.
     casts = [op for op in left if op.name == CAST]
     guilty = [op for op in left if op.name != CAST and op.name.split(".")[0] not in _BYSTANDERS] or casts or left
-    names = ", ".join(sorted({f"'{_told(op)}'" for op in guilty}))
+    told = ", ".join(sorted({f"'{_told(op)}'" for op in guilty}))
     places = dict.fromkeys(mlir.diagnostic_at(op, f"'{_told(op)}' has no lowering to GPU code") for op in guilty)
     raise LoweringError(
-        f"{path}: cannot lower {names} to GPU code for {target.name}", diagnostics=tuple(places)[:MOST_SHOWN]
+        f"{path}: cannot lower {told} to GPU code for {target.name}", diagnostics=tuple(places)[:MOST_SHOWN]
     )
 
 

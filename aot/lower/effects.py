@@ -14,7 +14,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import rtcalls, views
+from aot.lower import rtcalls, search, views
 
 
 class Kind(Enum):
@@ -172,6 +172,8 @@ def _kind_of_access(op: mlir.Operation) -> Kind:
 
 def _kind_of_control(op: mlir.Operation) -> Kind:
     """DEVICE when all of it can move, STAY when nothing in it touches the device, else BARRIER."""
+    if search.holds(op, "gpu.launch"):
+        return Kind.BARRIER
     nested = [each for each in mlir.walk(op) if each != op]
     kinds = {_kind_of_nested(each, op) for each in nested}
     if Kind.BARRIER in kinds:

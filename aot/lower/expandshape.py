@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import rtcalls, search
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,12 @@ def read(op: ir.Operation) -> Expansion:
 
 def rewrite(module: ir.Module) -> None:
     """Replace the reshapes that MLIR cannot lower."""
-    for op in mlir.walk(module):
-        if op.name == "memref.expand_shape":
-            expansion = read(op)
-            if any(sum(not isinstance(expansion.sizes[n], int) for n in group) > 1 for group in expansion.groups):
-                with ir.InsertionPoint(op), op.location:
-                    op.results[0].replace_all_uses_with(_recast(op, expansion))
-                op.erase()
+    for op in search.named(module, "memref.expand_shape"):
+        expansion = read(op)
+        if any(sum(not isinstance(expansion.sizes[n], int) for n in group) > 1 for group in expansion.groups):
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(_recast(op, expansion))
+            op.erase()
 
 
 def _recast(op: ir.Operation, expansion: Expansion) -> ir.Value:

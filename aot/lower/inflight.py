@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from mlir import ir
 
 from aot import mlir
+from aot.lower import search
 
 _STORE, _MMA, _WAIT = "nvgpu.warpgroup.mma.store", "nvgpu.warpgroup.mma", "nvvm.wgmma.wait.group.sync.aligned"
 _DEFAULT = 1
@@ -21,8 +22,8 @@ _DEFAULT = 1
 def notes(module: mlir.Module) -> tuple[str, ...]:
     """What to tell the user, by line."""
     found = []
-    for op in mlir.walk(module):
-        if op.name == _STORE and not _waits_before(op):
+    for op in search.named(module, _STORE):
+        if not _waits_before(op):
             groups = [groups for groups in map(_groups, _makers(op.operands[0], set())) if groups]
             if groups:
                 found.append(

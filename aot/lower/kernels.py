@@ -16,7 +16,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError, UnknownArch
-from aot.lower import argnames, byvalue, imageneeds, launchsize, level, signature, symbols, tiling
+from aot.lower import argnames, byvalue, imageneeds, launchsize, level, search, signature, symbols, tiling
 from aot.lower.outline import Joined, KernelSymbol
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
 
@@ -50,9 +50,7 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
 
 def describe(joined: Joined, written: Written) -> tuple[Kernel, ...]:
     """All kernels of the blob, in the order in which host code numbers them."""
-    launched = {
-        symbols.path(op.attributes["kernel"])[-1] for op in mlir.walk(joined.host) if op.name == "gpu.launch_func"
-    }
+    launched = {symbols.path(op.attributes["kernel"])[-1] for op in search.named(joined.host, "gpu.launch_func")}
     ops = {} if joined.device is None else {mlir.symbol_name(op): op for op in _kernels(joined.device)}
     return tuple(_complete(each, ops.get(each.symbol), written, launched) for each in joined.kernels)
 
@@ -71,7 +69,7 @@ def _complete(place: KernelSymbol, op: mlir.Operation | None, written: Written, 
 
 
 def _kernels(container: mlir.Operation) -> list[mlir.Operation]:
-    return [op for op in mlir.walk(container) if op.name in ("gpu.func", "llvm.func") and level.is_kernel(op)]
+    return [op for op in search.named(container, "gpu.func", "llvm.func") if level.is_kernel(op)]
 
 
 def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:

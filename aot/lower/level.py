@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import views
+from aot.lower import search, views
 from aot.model import LAUNCH, TENSOR
 
 LAUNCH_OPS = frozenset(
@@ -100,15 +100,15 @@ def is_private(function: mlir.Operation) -> bool:
 def is_kernel(function: mlir.Operation) -> bool:
     """Whether the function is launched, and not called by device code. What returns a value cannot be launched."""
     marked = any(mark in function.attributes for mark in KERNEL_MARKS)
-    return marked and not any(op.name == "llvm.return" and len(op.operands) for op in mlir.walk(function))
+    return marked and not any(len(op.operands) for op in search.named(function, "llvm.return"))
 
 
 def callees(function: mlir.Operation, *, inside_kernels: bool = True) -> set[str]:
     """Symbols that the function's own code refers to by ``func.call`` or ``func.constant``."""
     return {
         ir.FlatSymbolRefAttr(op.attributes[CALLS[op.name]]).value
-        for op in mlir.walk(function)
-        if op.name in CALLS and (inside_kernels or not mlir.inside_kernel(op))
+        for op in search.named(function, *CALLS)
+        if inside_kernels or not mlir.inside_kernel(op)
     }
 
 

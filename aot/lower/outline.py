@@ -19,7 +19,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, byvalue, imageneeds, level, symbols, tiling, views
+from aot.lower import asyncform, byvalue, imageneeds, level, search, symbols, tiling, views
 
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
@@ -81,7 +81,7 @@ def join(modules: Sequence[mlir.Module], source: str) -> Joined:
     for other in modules[1:]:
         _move_all(other, host)
     device = _join_device(host, source, kernels)
-    launched = {symbols.path(op.attributes["kernel"]) for op in mlir.walk(host) if op.name == "gpu.launch_func"}
+    launched = {symbols.path(op.attributes["kernel"]) for op in _named(host, "gpu.launch_func")}
     binaries = {each.binary for each in ready}
     kernels += [KernelSymbol(binary, name, name, ready=True) for binary, name in sorted(launched) if binary in binaries]
     if ready and device is not None:
@@ -123,7 +123,7 @@ def _marks(op: mlir.Operation) -> _Marks:
 
 
 def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
-    return [op for op in mlir.walk(module) if op.name == name]
+    return search.named(module, name)
 
 
 def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: list[_Marks]) -> None:

@@ -21,7 +21,7 @@ from mlir import ir
 from mlir.dialects import arith, bufferization, func, memref
 
 from aot import mlir
-from aot.lower import rtcalls, views
+from aot.lower import rtcalls, search, views
 from aot.lower.signature import outs_operand, public_functions
 from aot.model import ArrayType, Function
 
@@ -107,7 +107,7 @@ def _pairs(module: ir.Module, functions: Sequence[Function]) -> list[tuple[ir.Op
 
 
 def _returns(function: ir.Operation) -> list[ir.Operation]:
-    return [op for op in mlir.walk(function) if op.name == "func.return"]
+    return search.named(function, "func.return")
 
 
 def _settle_return(op: ir.Operation, function: ir.Operation, signature: Function, *, single: bool) -> None:
