@@ -55,6 +55,7 @@ def cubin(module: mlir.Module, target: Target, requested: str, tools: Toolchain)
             if not shim.words():
                 raise
             raise ptxas.failure(shim.words(), shim.ptx(), subject, target.name, tools) from error
+        process.show(f"{tools.ptxas} -v {shim.command()}")
         if not shim.words():
             raise ToolMissing(
                 f"{subject}: MLIR did not run ptxas through {shim.folder}, and may have taken another one",

@@ -154,7 +154,13 @@ def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
     if ledger.fatal is not None or not parallel:
         return None
     command = [ninja(), "-f", str(build_file), "-j", str(parallel), "-k", "0"]
-    return process.follow(command, ledger.reporter.detail, cwd=floor.work, pass_fds=(floor.lock,))
+    return process.follow(command, lambda line: _line(line, ledger), cwd=floor.work, pass_fds=(floor.lock,))
+
+
+def _line(line: str, ledger: Ledger) -> None:
+    """What ninja says beside the edges that are done, of which the foreman tells more."""
+    if not line.startswith("["):
+        ledger.reporter.detail(line)
 
 
 def _check(jobs: Sequence[CompileJob], ledger: Ledger, done: Completed | None, beside: Companion) -> None:

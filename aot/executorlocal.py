@@ -83,6 +83,7 @@ class Local:
             ours.close()
 
         def compute(mark: forked.Mark) -> bytes:
+            process.show_commands()
             levels = cachelevels.of(self.orders.cache, self.orders.remote)
             return codec.encode(worker.compile_job(todo, mark, Helpers(theirs), levels))
 

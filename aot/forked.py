@@ -145,6 +145,8 @@ def spread(tasks: Sequence[Callable[[], Value]], crew: Crew) -> Iterator[Callabl
         for number in list(children):
             outcome = finish(children.pop(number))
             crew.give()
+            if outcome.done.stderr:
+                os.write(2, outcome.done.stderr)
             answers[number] = _answer(tasks[number]) if outcome.data is None else _known(pickle.loads(outcome.data))
     finally:
         for child in children.values():

@@ -28,6 +28,8 @@ _LAST_WORDS = re.compile(
     r"LLVM ERROR: .*|.*Assertion .* failed.*|.*\bUNREACHABLE executed.*|fatal error: .*|^MemoryError.*", re.MULTILINE
 )
 """What LLVM says before it aborts the process."""
+_SHOWN = "+ "
+"""Begins the line of a command."""
 _PATIENCE = 20
 """Seconds that a companion may take to end."""
 _DEADLY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
@@ -65,6 +67,7 @@ def run(
     """
     words = tuple(os.fspath(word) for word in command)
     assert os.path.isabs(words[0]), f"not an absolute path: {words[0]}"
+    show(shlex.join(words))
     start = time.monotonic()
     try:
         done = subprocess.run(
@@ -82,6 +85,20 @@ def run(
     except OSError as error:
         raise ToolMissing(f"cannot start '{words[0]}': {error.strerror}", hint="run `aot doctor`") from error
     return Completed(words, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+
+_showing = [False]
+
+
+def show_commands() -> None:
+    """From now on, this process writes each command on its standard error, before what comes of it."""
+    _showing[0] = True
+
+
+def show(command: str) -> None:
+    """A command that runs now."""
+    if _showing[0]:
+        os.write(2, f"{_SHOWN}{command}\n".encode())
 
 
 def follow(
@@ -215,9 +232,8 @@ def died(done: Completed) -> bool:
 
 def crash(done: Completed, subject: str, stage: str) -> CompilerCrash:
     """The error for a process that died while working on ``subject``."""
-    said = done.stderr.decode("utf-8", "replace")
-    words = last_words(done)
-    reason = words or "\n".join(said.strip().splitlines()[-3:])
+    said = [line for line in done.words().splitlines() if not line.startswith(_SHOWN)]
+    reason = last_words(done) or "\n".join(said[-3:])
     killed = " (killed from outside: out of memory?)" if abs(done.returncode) in (9, 137) else ""
     return CompilerCrash(
         f"{subject}: the compiler died with {exit_text(done.returncode)}{killed} in: {stage}\n{reason}".rstrip(),

@@ -30,6 +30,7 @@ WARPS_PER_GRAIN = 4
 _SHIM = """#!/bin/sh
 # Runs ptxas and keeps what it says, and what it was given.
 PATH=/usr/bin:/bin
+echo "$*" >{folder}/command
 for word in "$@"; do case "$word" in *.ptx) cp "$word" {folder}/input.ptx ;; esac; done
 {ptxas} -v "$@" >{folder}/words 2>&1
 code=$?
@@ -49,6 +50,11 @@ class Shim:
         """What ptxas said in its last run; empty when it did not run."""
         file = self.folder / "words"
         return file.read_text("utf-8", "replace") if file.is_file() else ""
+
+    def command(self) -> str:
+        """The arguments of its last run."""
+        file = self.folder / "command"
+        return file.read_text("utf-8", "replace").strip() if file.is_file() else ""
 
     def died(self) -> bool:
         """Whether its last run was ended by a signal: a shell tells 128 and the signal's number.

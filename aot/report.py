@@ -10,13 +10,25 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 
 class Reporter(Protocol):
@@ -76,6 +88,22 @@ class Plain:
     def close(self) -> None: ...
 
 
+class Running(ProgressColumn):
+    """How many pieces are at work, and the one that has been for longest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since: dict[str, float] = {}
+
+    def render(self, task: Task) -> Text:
+        # Sources begin and end in another thread.
+        now = list(self.since.items())
+        if not now:
+            return Text("")
+        name, start = min(now, key=lambda each: each[1])
+        return Text(f"{len(now)} running, longest {name} {time.monotonic() - start:.0f} s", overflow="ellipsis")
+
+
 @dataclass
 class Terminal:
     """A bar that fills; other lines scroll above it."""
@@ -83,9 +111,17 @@ class Terminal:
     verbose: bool
     bar: Progress = field(init=False)
     task: TaskID = field(init=False)
+    running: Running = field(default_factory=lambda: Running())
 
     def __post_init__(self) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            self.running,
+        )
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self.task = self.bar.add_task("", total=None)
         self.bar.start()
@@ -95,9 +131,11 @@ class Terminal:
         self.bar.remove_task(self.task)
         self.task = self.bar.add_task(text, total=None)
 
-    def started(self, what: str) -> None: ...
+    def started(self, what: str) -> None:
+        self.running.since[what] = time.monotonic()
 
     def progress(self, done: int, total: int, what: str) -> None:
+        self.running.since.pop(what, None)
         self.bar.update(self.task, completed=done, total=total)
         self.detail(what)
 

@@ -19,6 +19,7 @@ class Screen(io.StringIO):
 
 def tell(reporter: report.Reporter) -> None:
     reporter.stage("compiling 2 sources")
+    reporter.started("a.mlir")
     reporter.progress(1, 2, "a.mlir")
     reporter.progress(2, 2, "b.mlir")
     reporter.note("[odd] markup")
@@ -48,6 +49,22 @@ def test_a_terminal_gets_a_bar_and_lines_above_it(monkeypatch: pytest.MonkeyPatc
     tell(report.reporter(quiet=False, verbose=False))
     assert "note: [odd] markup" in screen.getvalue()
     assert "a command" not in screen.getvalue()
+
+
+def test_a_terminal_shows_what_has_been_running_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    terminal = report.Terminal(verbose=False)
+    terminal.stage("compiling 3 sources")
+    for name in ("a.mlir", "b.mlir", "c.mlir"):
+        terminal.started(name)
+    terminal.progress(1, 3, "a.mlir")
+    terminal.bar.refresh()
+    terminal.close()
+    assert "1/3" in screen.getvalue()
+    assert "2 running, longest b.mlir 0 s" in screen.getvalue()
 
 
 def test_tables_can_be_cut_by_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
