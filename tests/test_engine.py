@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +20,8 @@ import pytest
 from builtpackage import Built, Heard, build_in, write_sources
 
 import aot
-from aot import executorlocal, job, memory
-from aot.errors import AotError, CompilerCrash
+from aot import engine, executorlocal, job, memory, wheelfile
+from aot.errors import AotError, CompilerCrash, UsageError
 from aot.executor import Orders
 from aot.executorlocal import Forked, Local
 from aot.job import CompileJob
@@ -121,6 +123,39 @@ def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, tmp
     result = built_with(tmp_path, cache=str(cache))
     assert result.wheel.read_bytes() == built.result.wheel.read_bytes()
     assert not list((tmp_path / "dist").glob(".*"))
+
+
+def test_after_a_full_disk_the_next_build_is_right(built: Built, tmp_path: Path) -> None:
+    """First neither results nor cache entries fit, then only the cache has no place, which is no error."""
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = "mount -t tmpfs -o size=40k tmpfs build && mount -t tmpfs -o size=12k tmpfs cache"
+    for name in ("build", "cache"):
+        (tmp_path / name).mkdir()
+    if subprocess.run([*alone, mount], cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespaces here")
+    write_sources(tmp_path)
+    build = f"'{sys.executable}' -m aot build kernels --archs sm_80,sm_90 --cache cache"
+    command = f"{mount} && ! {build} && mount -o remount,size=64m build && {build}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*alone, command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no space is left on the device" in done.stderr
+    assert "Traceback" not in done.stderr
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert wheel.read_bytes() == built.result.wheel.read_bytes()
+
+
+def test_files_of_a_wheel_have_the_date_that_is_asked_for(built: Built) -> None:
+    def epoch(said: str) -> int:
+        return engine.of("local", "off", None, {"SOURCE_DATE_EPOCH": said}).epoch
+
+    assert (epoch(""), epoch("0"), epoch("99999999999")) == (315532800, 315532800, 4354819198)
+    with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH='today' is no number"):
+        epoch("today")
+    old = built.result.wheel
+    _, data = wheelfile.retagged(old.name, old.read_bytes(), "manylinux_2_34_x86_64", epoch("1700000000"))
+    dates = {member.date_time for member in zipfile.ZipFile(io.BytesIO(data)).infolist()}
+    assert dates == {(2023, 11, 14, 22, 13, 20)}
 
 
 CRASHING = BAD / "compiler_crashes"
