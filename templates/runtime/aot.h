@@ -22,6 +22,8 @@ enum { AOT_DL_INT = 0, AOT_DL_UINT = 1, AOT_DL_FLOAT = 2, AOT_DL_BFLOAT = 4, AOT
        AOT_DL_F8E3M4 = 7, AOT_DL_F8E4M3 = 8, AOT_DL_F8E4M3B11FNUZ = 9, AOT_DL_F8E4M3FN = 10, AOT_DL_F8E4M3FNUZ = 11,
        AOT_DL_F8E5M2 = 12, AOT_DL_F8E5M2FNUZ = 13, AOT_DL_F8E8M0FNU = 14, AOT_DL_PTR = 100 };
 
+/* Of functions that every call runs: they lie together, where little has to be fetched again after a launch. */
+#define AOT_HOT __attribute__((hot))
 #define AOT_DYNAMIC INT64_MIN                                  /* an extent, stride or offset known only at the call */
 #define AOT_MAX_RANK 16
 
@@ -118,33 +120,31 @@ typedef struct aot_allocation { uint64_t address, bytes; uint8_t host; } aot_all
 
 enum { AOT_LIVE_INLINE = 8, AOT_MESSAGE_BYTES = 2048 };
 
-typedef struct aot_frame {
+typedef struct aot_frame {                                     /* what every call touches comes first, and lies together */
   struct aot_frame *outer;                                     /* restored when the call ends: allocators can re-enter us */
-  jmp_buf unwind;                                              /* where a failing runtime call returns to */
   const aot_function *function;
   void *context;                                               /* CUcontext of the call */
   uint64_t context_id;                                         /* cuCtxGetId; handles are reused, ids are not */
   void *stream;                                                /* CUstream everything goes to */
   int device;
+  int code;                                                    /* of the call's first error: CUresult, or < 0: AOT_E_* */
   /* what the call owns: freed in stream order when it fails, swept when it ends */
   aot_allocation *live; uint32_t nlive, live_capacity;
-  aot_allocation live_inline[AOT_LIVE_INLINE];                 /* most calls own a few buffers: no malloc for them */
   /* chains of the call (AOT_FORK, mgpu_stream.c): forks[0..nforks) are its streams, ordered with `stream` by events */
   void **forks; uint32_t nforks;
-  void *events, *async;                                        /* events (mgpu_stream.c) and async values (async.c) it made */
-  void *caller_context;                                        /* set while gpu.set_default_device has moved the call elsewhere */
   uint8_t worked;                                              /* something was enqueued: the device cannot change any more */
   uint8_t printed;                                             /* host code wrote to stdout: flushed when the call ends */
   uint8_t on_cpu;                                              /* a call of CPU code: there may be no driver (aot_run_cpu sets it) */
-  /* the first error of the call */
-  int code;                                                    /* CUresult, or < 0: AOT_E_* */
-  char message[AOT_MESSAGE_BYTES];
-  /* results: filled by the Python side's allocator */
-  int64_t extents[AOT_MAX_RANK]; uint32_t nextents;            /* of the result being asked for */
+  void *events, *async;                                        /* events (mgpu_stream.c) and async values (async.c) it made */
+  void *caller_context;                                        /* set while gpu.set_default_device has moved the call elsewhere */
   /* Memory for result k with `extents`: 0, or an error code with `message` set (AOT_E_PYTHON: a Python exception is set). Must not
    * longjmp. Who makes the call sets it: aot_result_memory (py_result.c) for Python. */
   int (*memory)(struct aot_frame *frame, int64_t k, int64_t bytes, uint64_t *address);
   void *python;                                                /* the caller's own state */
+  jmp_buf unwind;                                              /* where a failing runtime call returns to */
+  uint32_t nextents; int64_t extents[AOT_MAX_RANK];            /* of the result being asked for */
+  char message[AOT_MESSAGE_BYTES];                             /* of the call's first error */
+  aot_allocation live_inline[AOT_LIVE_INLINE];                 /* most calls own a few buffers: no malloc for them */
 } aot_frame;
 
 enum { AOT_E_ASSERT = -1, AOT_E_SIZE = -2, AOT_E_LIMIT = -3, AOT_E_INTERNAL = -4, AOT_E_PYTHON = -5 /* a Python exception is set */,

@@ -79,7 +79,7 @@ static const aot_kind *learn(PyObject *object) {
   return place;
 }
 
-const aot_kind *aot_kind_of(PyObject *object) {
+AOT_HOT const aot_kind *aot_kind_of(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   for (int i = 0; i < KINDS; i++)
     if (kinds[i].type == type)

@@ -135,7 +135,7 @@ static PyObject *call_any(const aot_callable *callable, PyObject *const *args, P
   return value;
 }
 
-PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
+AOT_HOT PyObject *aot_call_function(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   const aot_callable *callable = (const aot_callable *)self;
   PyObject *value = NULL;
   int done = callable->unflagged && !names && given == callable->nargs ? aot_plain_positional(callable, args, &value) : 0;

@@ -176,7 +176,7 @@ static int needs_values(const aot_kernel *kernel, PyObject *const *options) {
   return !options[AOT_KERNEL_GRID] || !options[AOT_KERNEL_BLOCK] || (kernel->shared && !options[AOT_KERNEL_SHARED]);
 }
 
-static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64_t *symbols, void **params) {
+AOT_HOT static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64_t *symbols, void **params) {
   const aot_callable *callable = call->callable;
   environment values = {dims, symbols};
   aot_geometry geometry;
@@ -204,7 +204,7 @@ static int launch(aot_call *call, PyObject *const *options, int64_t *dims, int64
   return code ? aot_raise(code, frame.message) : 0;
 }
 
-PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
+AOT_HOT PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   const aot_callable *callable = (const aot_callable *)self;
   int64_t small[AOT_STACK_WORDS], *words = small;
   if (callable->words > AOT_STACK_WORDS && !(words = PyMem_Malloc(callable->words * sizeof *words)))

@@ -36,7 +36,7 @@ void aot_plain_setup(const aot_callable *callable, uint32_t index) {
 }
 
 /* Extents and strides into the descriptor; elements, or 0: not plain. */
-static int64_t fill(const aot_plain *plain, const dl_tensor *tensor, int64_t *slot) {
+static inline __attribute__((always_inline)) int64_t fill(const aot_plain *plain, const dl_tensor *tensor, int64_t *slot) {
   int64_t count = 1, *strides = slot + plain->rank;
   for (int32_t i = plain->rank - 1; i >= 0; i--) {
     int64_t extent = tensor->shape[i];
@@ -55,7 +55,7 @@ static int64_t fill(const aot_plain *plain, const dl_tensor *tensor, int64_t *sl
 /* Asking torch whether a tensor is negated only when read costs more than all other checks of it. The only such views of its public
  * interface are imaginary parts, with even strides; a row-major one is the work of _neg_view or as_strided. So a row-major tensor
  * is asked once, and remembered by its object and its memory. */
-static int is_lazy(PyObject *object, const aot_kind *kind, const dl_tensor *tensor, uint64_t address, int64_t count) {
+static inline __attribute__((always_inline)) int is_lazy(PyObject *object, const aot_kind *kind, const dl_tensor *tensor, uint64_t address, int64_t count) {
   enum { KNOWN_BITS = 9 };
   static struct { PyObject *object; uint64_t address; } known[1 << KNOWN_BITS];
   if (!kind->is_neg)
@@ -128,7 +128,7 @@ void aot_plain_begin(aot_call *call) {
   call->place = AOT_PLACE_UNKNOWN;
 }
 
-int aot_plain_arguments(aot_call *call) {
+AOT_HOT int aot_plain_arguments(aot_call *call) {
   const aot_callable *callable = call->callable;
   int64_t *word = call->words;
   aot_plain_begin(call);
@@ -150,7 +150,7 @@ int aot_plain_arguments(aot_call *call) {
 }
 
 /* A destination that shares memory with another array is the general way's business. */
-static int overlap(const aot_call *call) {
+static inline __attribute__((always_inline)) int overlap(const aot_call *call) {
   const aot_value *args = call->callable->args;
   const uint64_t *spans = call->spans;
   for (uint32_t i = 0; i < call->callable->nargs; i++)
@@ -160,7 +160,7 @@ static int overlap(const aot_call *call) {
   return 0;
 }
 
-int aot_plain_call(aot_call *call, PyObject **value) {
+static inline __attribute__((always_inline)) int call_plain(aot_call *call, PyObject **value) {
   const aot_callable *callable = call->callable;
   int taken = aot_plain_arguments(call);
   if (taken <= 0 || (callable->writes_values && overlap(call)))
@@ -182,7 +182,9 @@ int aot_plain_call(aot_call *call, PyObject **value) {
   return 1;
 }
 
-int aot_plain_positional(const aot_callable *callable, PyObject *const *args, PyObject **value) {
+int aot_plain_call(aot_call *call, PyObject **value) { return call_plain(call, value); }
+
+AOT_HOT int aot_plain_positional(const aot_callable *callable, PyObject *const *args, PyObject **value) {
   int64_t words[AOT_STACK_WORDS];
   size_t count = callable->nargs;
   aot_call call;
@@ -197,10 +199,10 @@ int aot_plain_positional(const aot_callable *callable, PyObject *const *args, Py
   call.nmoved = 0;
   if (callable->returned >= 0) {
     call.slots[count] = NULL;
-    return aot_plain_call(&call, value);
+    return call_plain(&call, value);
   }
   aot_lay_out_results(&call);
-  int done = aot_plain_call(&call, value);
+  int done = call_plain(&call, value);
   aot_outputs_drop(&call);
   return done;
 }

@@ -45,7 +45,7 @@ static inline int is_familiar(const aot_thread *thread, const aot_frame *frame, 
          aot_driver_state() == 0 && aot_cu.cuCtxGetId(NULL, &id) == 0 && id == context_id;
 }
 
-int aot_push_familiar(aot_frame *frame, uint64_t context_id) {
+AOT_HOT int aot_push_familiar(aot_frame *frame, uint64_t context_id) {
   aot_thread *thread = &aot_this_thread;
   if (!is_familiar(thread, frame, context_id)) return 0;
   frame->context = thread->context;
@@ -170,7 +170,7 @@ static inline int is_clean(const aot_frame *frame) {
   return !(frame->nlive | frame->nforks | frame->printed) && !frame->events && !frame->async && !frame->caller_context;
 }
 
-int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots) {
+AOT_HOT int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots) {
   aot_thread *thread = &aot_this_thread;
   if (!is_familiar(thread, frame, context_id)) return 0;
   frame->context = thread->context;
@@ -241,7 +241,7 @@ static int64_t device_attribute(int attribute, const char *caller) {
 int64_t aot_rt_shared_limit(void) { return device_attribute(CU_DEVICE_SHARED_PER_BLOCK_OPTIN, "aot_rt_shared_limit"); }
 int64_t aot_rt_multiprocessors(void) { return device_attribute(CU_DEVICE_MULTIPROCESSORS, "aot_rt_multiprocessors"); }
 
-void aot_rt_assert(_Bool ok, int32_t message) {
+AOT_HOT void aot_rt_assert(_Bool ok, int32_t message) {
   if (AOT_LIKELY(ok)) return;
   aot_frame *frame = aot_frame_here("aot_rt_assert");
   const char *const *texts = frame->function->source->messages;

@@ -80,7 +80,7 @@ int aot_driver(char *message, size_t size) {
   return code;
 }
 
-int aot_driver_state(void) {
+AOT_HOT int aot_driver_state(void) {
   if (AOT_LIKELY(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == OPEN)) return 0;
   return aot_driver(aot_error_buffer(), AOT_MESSAGE_BYTES);
 }

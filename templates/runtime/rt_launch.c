@@ -163,7 +163,7 @@ __attribute__((noinline)) static void launch_any(aot_frame *frame, const aot_sou
   must(frame, code);
 }
 
-void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
+AOT_HOT void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                    int64_t cx, int64_t cy, int64_t cz, int32_t shared, void *stream, void **params, int32_t wait) {
   aot_frame *frame = aot_this_thread.frame;
   if (AOT_UNLIKELY(!frame)) frame = aot_frame_here("aot_rt_launch");

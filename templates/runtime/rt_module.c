@@ -234,7 +234,7 @@ int aot_module_load(const aot_source *source, uint64_t context_id, char *message
   return code;
 }
 
-const aot_loaded_kernel *aot_loaded_kernel_of(const aot_source *source, uint32_t kernel, uint64_t context_id) {
+AOT_HOT const aot_loaded_kernel *aot_loaded_kernel_of(const aot_source *source, uint32_t kernel, uint64_t context_id) {
   aot_loaded *entry = find(source, context_id);
   return entry && kernel < source->nkernels ? &entry->kernels[kernel] : NULL;
 }
