@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     _python(str(TESTS / "tensor_ops" / "ops_table.py"), str(generated))
     results = [
         build_folder(folder, options.out, options.archs)
-        for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", generated)
+        for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", TESTS / "frameworks", generated)
     ]
     results += [build_folder(variant(name, options.out), options.out, None) for name in VARIANTS]
     ready = work_folder(options.out) / "ready_kernels"

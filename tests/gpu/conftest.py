@@ -90,6 +90,12 @@ def hazards(torch: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def traced(torch: ModuleType) -> ModuleType:
+    """The package built from tests/frameworks."""
+    return imported("traced_kernels")
+
+
+@pytest.fixture(scope="session")
 def tensor_ops(torch: ModuleType) -> ModuleType:
     """The package built from tests/tensor_ops."""
     return imported("tensor_op_kernels")

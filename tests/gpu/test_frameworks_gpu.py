@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -115,3 +119,142 @@ def test_check_and_preload(demo: ModuleType) -> None:
     report = demo.check()
     assert {name: image.removesuffix(" (JIT)") for name, image in report.loaded.items()} == report.images, str(report)
     assert demo.__aot__["package"] == "demo_kernels"
+
+
+# ------------------------------------------------------------------ traced programs
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_traced_programs(traced: ModuleType, name: str) -> None:
+    """The cases of tests/frameworks, on the GPU."""
+    framework(name)
+    script = Path(__file__).parents[1] / "frameworks" / f"{name}_cases.py"
+    environment = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, str(script), "cuda"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
+# ------------------------------------------------------------------ element types
+
+
+BYTES = np.arange(0, 126, dtype="u1")
+"""Codes of f8E4M3FN that are numbers."""
+
+
+def test_types_of_torch(traced: ModuleType, torch: Any) -> None:
+    x = torch.arange(8, device="cuda", dtype=torch.bfloat16)
+    assert torch.equal(traced.typed.twice_bf16(x), 2 * x)
+    small = torch.from_numpy(BYTES).cuda().view(torch.float8_e4m3fn)
+    assert torch.equal(traced.typed.widened(small), small.float())
+    wide = torch.linspace(-3, 3, 50, device="cuda")
+    got = traced.typed.narrowed(wide)
+    assert got.dtype == torch.float8_e5m2
+    assert torch.equal(got.float(), wide.to(torch.float8_e5m2).float())
+    a, b = torch.rand(30, device="cuda") > 0.5, torch.rand(30, device="cuda") > 0.5
+    assert torch.equal(traced.typed.differs(a, b), a ^ b)
+
+
+def test_types_of_jax(traced: ModuleType) -> None:
+    jax = framework("jax")
+    x = jax.numpy.arange(8, dtype="bfloat16")
+    got = traced.typed.twice_bf16(x)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(got).astype("f4"), 2 * np.arange(8))
+    a, b = (jax.numpy.asarray(np.random.default_rng(i).random(30) > 0.5) for i in (1, 2))
+    np.testing.assert_array_equal(np.asarray(traced.typed.differs(a, b)), np.asarray(a) ^ np.asarray(b))
+    small = jax.numpy.asarray(BYTES).view("float8_e4m3fn")
+    np.testing.assert_array_equal(np.asarray(traced.typed.widened(small)), np.asarray(small).astype("f4"))
+
+
+def test_types_of_cupy(traced: ModuleType) -> None:
+    cupy = framework("cupy")
+    a, b = (cupy.asarray(np.random.default_rng(i).random(30) > 0.5) for i in (1, 2))
+    got = traced.typed.differs(a, b)
+    assert got.dtype == bool
+    np.testing.assert_array_equal(cupy.asnumpy(got), cupy.asnumpy(a) ^ cupy.asnumpy(b))
+
+
+# ------------------------------------------------------------------ in place
+
+
+def test_memory_of_cupy_is_written(traced: ModuleType) -> None:
+    cupy = framework("cupy")
+    x = cupy.arange(9, dtype="f4")
+    assert traced.traced.incremented(x) is x
+    np.testing.assert_array_equal(cupy.asnumpy(x), np.arange(9) + 1)
+
+
+def test_memory_of_numba_is_written(traced: ModuleType) -> None:
+    cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed", exc_type=Exception)
+    x = cuda.to_device(np.arange(9, dtype="f4"))
+    assert traced.traced.incremented(x) is x
+    np.testing.assert_array_equal(x.copy_to_host(), np.arange(9) + 1)
+
+
+def test_memory_of_jax_is_not_written(traced: ModuleType) -> None:
+    jax = framework("jax")
+    x = jax.numpy.zeros(9, dtype="float32")
+    with pytest.raises(ValueError, match="it is read-only, and the call may write it"):
+        traced.traced.incremented(x)
+    with pytest.raises(ValueError, match="it is read-only, and the call writes it"):
+        traced.traced.scaled_into(x, 2.0, x)
+
+
+# ------------------------------------------------------------------ protocols
+
+
+class CudaInterface:
+    """A torch tensor's memory by version 3 of __cuda_array_interface__ and nothing else."""
+
+    def __init__(self, tensor: Any, stream: int | None = None) -> None:
+        self.tensor = tensor
+        self.__cuda_array_interface__ = {**tensor.__cuda_array_interface__, "version": 3, "stream": stream}
+
+
+class Dlpack:
+    """A torch tensor's memory by __dlpack__, as before DLPack 1.0 or after."""
+
+    def __init__(self, tensor: Any, *, versioned: bool) -> None:
+        self.tensor, self.versioned = tensor, versioned
+
+    def __dlpack_device__(self) -> Any:
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: Any = None, **more: Any) -> Any:
+        if more and not self.versioned:
+            raise TypeError(f"unexpected {sorted(more)}")
+        return self.tensor.__dlpack__(stream=stream, **more)
+
+
+def test_protocols(traced: ModuleType, torch: Any) -> None:
+    x = torch.arange(12, device="cuda", dtype=torch.float32).reshape(3, 4)
+    for wrapped in (CudaInterface(x), CudaInterface(x, 1), Dlpack(x, versioned=False), Dlpack(x, versioned=True)):
+        assert torch.equal(torch.from_dlpack(traced.traced.twice(wrapped)), 2 * x)
+
+
+def test_streams_of_cuda_core(traced: ModuleType, torch: Any) -> None:
+    core = framework("cuda.core")
+    device = core.Device(torch.cuda.current_device())
+    device.set_current()
+    stream = device.create_stream()
+    x = torch.ones(3, 4, device="cuda")
+    got = traced.traced.twice(x, stream=stream)
+    stream.sync()
+    assert torch.equal(got, 2 * x)
+
+
+def test_views_of_cuda_core(demo: ModuleType, torch: Any) -> None:
+    """They have the exchange API, but no allocator."""
+    utils = framework("cuda.core.utils")
+    x, partial = torch.ones(1000, device="cuda"), torch.zeros(4, device="cuda")
+    demo.block_sum.block_sum(utils.StridedMemoryView.from_any_interface(x, stream_ptr=-1), partial)
+    assert float(partial.sum()) == 1000
+
+
+def test_views_with_byte_offsets(traced: ModuleType, torch: Any) -> None:
+    whole = torch.arange(40, device="cuda", dtype=torch.float32).reshape(10, 4)
+    assert torch.equal(traced.traced.twice(whole[3:7]), 2 * whole[3:7])
+    flat = torch.arange(41, device="cuda", dtype=torch.float32)
+    assert torch.equal(traced.traced.two(flat[1:])[0], 2 * flat[1:])
