@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
+from compiledsource import compiled, held
 
-from aot import forked, onesource
 from aot.errors import UnknownArch
-from aot.job import CompileJob
-from aot.model import CompiledSource, Kernel
+from aot.model import CompiledSource
 
 SOURCE = """
 func.func private @aot_rt_serves(i32) -> i32
@@ -42,40 +40,12 @@ CLUSTER = "nvvm.cluster.arrive\nnvvm.cluster.wait"
 WGMMA = "nvvm.wgmma.fence.aligned"
 
 
-def compiled(folder: Path, need: str, code: int, special: str, archs: str) -> CompiledSource:
-    file = folder / "f.mlir"
-    file.write_text(SOURCE.format(need=need, code=code, special=special))
-    job = CompileJob(
-        name="f",
-        path="f.mlir",
-        file=str(file),
-        sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
-        bytes=file.stat().st_size,
-        transform=None,
-        transform_sha256="",
-        output=str(folder / "out"),
-        images=tuple((each, each) for each in archs.split()),
-        skipped=(),
-        triples=("x86_64-linux-gnu",),
-        compress="none",
-        accumulate="f32",
-        passes=(),
-        toolkit=None,
-        cuda=None,
-        dump=None,
-        tool="",
-    )
-    return onesource.compile_source(job, lambda stage: None, forked.Alone())
-
-
-def held(source: CompiledSource, kernel: Kernel) -> set[str]:
-    """Targets whose cubin holds the kernel, as the cubins say."""
-    assert source.fatbin is not None
-    return {target for symbol, target, _ in source.fatbin.usage if symbol == kernel.symbol}
+def with_need(folder: Path, need: str, code: int, special: str, archs: str) -> CompiledSource:
+    return compiled(folder, SOURCE.format(need=need, code=code, special=special), archs)
 
 
 def test_a_kernel_is_left_out_of_images_that_cannot_hold_it(tmp_path: Path) -> None:
-    source = compiled(tmp_path, "sm_90", 90 << 8, CLUSTER, "sm_80 sm_90 compute_80")
+    source = with_need(tmp_path, "sm_90", 90 << 8, CLUSTER, "sm_80 sm_90 compute_80")
     special, general = source.kernels
     assert (special.needs, special.targets) == ("sm_90", ("sm_90",))
     assert (general.needs, general.targets) == ("", ("sm_80", "sm_90", "compute_80"))
@@ -83,7 +53,7 @@ def test_a_kernel_is_left_out_of_images_that_cannot_hold_it(tmp_path: Path) -> N
 
 
 def test_plain_hopper_is_served_by_code_of_its_own(tmp_path: Path) -> None:
-    source = compiled(tmp_path, "sm_90a", 90 << 8 | ord("a"), WGMMA, "sm_80 sm_90 compute_90")
+    source = with_need(tmp_path, "sm_90a", 90 << 8 | ord("a"), WGMMA, "sm_80 sm_90 compute_90")
     assert source.fatbin is not None
     images = [(image.requested, image.target) for image in source.fatbin.images]
     assert images == [("sm_80", "sm_80"), ("sm_90", "sm_90a"), ("compute_90", "compute_90")]
@@ -93,4 +63,4 @@ def test_plain_hopper_is_served_by_code_of_its_own(tmp_path: Path) -> None:
 
 def test_a_need_that_is_no_architecture_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownArch, match="sm_9"):
-        compiled(tmp_path, "sm_9", 0, CLUSTER, "sm_90")
+        with_need(tmp_path, "sm_9", 0, CLUSTER, "sm_90")

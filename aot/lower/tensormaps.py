@@ -23,7 +23,7 @@ class Axis:
     extent: mlir.Value
     stride: mlir.Value
     """In bytes; the innermost axis is contiguous whatever it says."""
-    box: int
+    box: mlir.Value
     """Elements that one copy takes along the axis."""
 
 
@@ -33,7 +33,7 @@ def tensor_map(address: mlir.Value, axes: Sequence[Axis], kind: int, swizzle: in
     ``kind`` is a CUtensorMapDataType, ``swizzle`` a CUtensorMapSwizzle.
     """
     for axis in axes:
-        rtcalls.call("aot_rt_tensor_axis", axis.extent, axis.stride, rtcalls.index(axis.box))
+        rtcalls.call("aot_rt_tensor_axis", axis.extent, axis.stride, axis.box)
     i32 = ir.IntegerType.get_signless(32)
     return rtcalls.call(
         rtcalls.TENSOR_MAP, address, arith.ConstantOp(i32, kind).result, arith.ConstantOp(i32, swizzle).result

@@ -12,13 +12,24 @@ from mlir import ir
 
 from aot.arch import Capability
 from aot.lower import rtcalls
-from aot.lower.contract import epilogue, extents, ffma, matvec, problem, splitting, tensorcores, tiles
+from aot.lower.contract import (
+    epilogue,
+    extents,
+    ffma,
+    matvec,
+    problem,
+    splitting,
+    tensorcores,
+    tiles,
+    wgmmachoice,
+    wgmmafit,
+)
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
-_AMPERE = (8, 0)
+_AMPERE, HOPPER = (8, 0), (9, 0)
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,10 @@ class Images:
         found = {each >= capability for each in self.capabilities}
         return None if len(found) > 1 else found != {False}
 
+    def some(self, capability: Capability) -> bool:
+        """Whether an image is known to be for exactly this capability."""
+        return capability in self.capabilities
+
 
 def covers(contraction: Contraction) -> bool:
     """Whether a kernel has sums of the type: narrower ones keep their order, which the general schedule does."""
@@ -41,6 +56,13 @@ def covers(contraction: Contraction) -> bool:
 
 def launch(job: Problem, images: Images) -> None:
     """Emit the launches at the insertion point."""
+    if images.some(HOPPER) and wgmmafit.covers(job):
+        wgmmachoice.emit(job, lambda: _everywhere(job, images))
+    else:
+        _everywhere(job, images)
+
+
+def _everywhere(job: Problem, images: Images) -> None:
     kind, served = tensorcores.kind_of(job), images.least(_AMPERE)
     if kind is None or served is False:
         _on_ordinary_units(job)

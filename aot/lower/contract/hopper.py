@@ -1,0 +1,254 @@
+"""Hopper's own instructions, on addresses of shared memory as 32-bit words: barriers, TMA copies, warpgroup products.
+
+In: words and constants, at an insertion point in a kernel for sm_90a. Out: the operations.
+
+A barrier's phase ends when all arrivals that it was made for have come, and all bytes that were announced to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf, vector
+
+from aot.lower.contract.words import Word, constant
+from aot.lower.fast import exchange
+
+WARP, WARPGROUP = 32, 128
+SWIZZLE_ROW = 128
+"""Bytes of one row of a tile in shared memory; 16-byte pieces of it are permuted by the row's number (modulo 8)."""
+ATOM = 8 * SWIZZLE_ROW
+"""Bytes after which the permutation begins again: tiles start at multiples of it."""
+_TICKS = 10_000_000
+_ENCODED = 4
+"""Addresses in a matrix descriptor count 16 bytes."""
+
+
+def pointer(address: Word) -> ir.Value:
+    """A pointer to shared memory."""
+    return llvm.IntToPtrOp(ir.Type.parse("!llvm.ptr<3>"), address.value).result
+
+
+def shared_memory(alignment: int) -> Word:
+    """Address of the block's dynamic shared memory, rounded up."""
+    memory = exchange.shared_memory()
+    address = memref.ExtractAlignedPointerAsIndexOp(memory).result
+    start = Word(arith.IndexCastOp(ir.IntegerType.get_signless(32), address).result)
+    return (start + (alignment - 1)) & -alignment
+
+
+def when(condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+    """Code under a condition."""
+    branch = scf.IfOp(condition, has_else=otherwise is not None)
+    for block, emit in ((branch.then_block, then), (branch.else_block if otherwise else None, otherwise)):
+        if block is not None and emit is not None:
+            with ir.InsertionPoint(block):
+                emit()
+                scf.YieldOp([])
+
+
+def make_barrier(address: Word, arrivals: int) -> None:
+    """Prepare a barrier."""
+    nvvm.MBarrierInitOp(pointer(address), constant(arrivals).value)
+
+
+def fence_made_barriers() -> None:
+    """Have others see the barriers that this thread made."""
+    nvvm.FenceMbarrierInitOp()
+
+
+def fence_barriers(cluster: int) -> None:
+    """Have all threads, of the cluster if there is one, see barriers that one of them made."""
+    if cluster > 1:
+        cluster_sync()
+    else:
+        gpu.BarrierOp()
+
+
+def cluster_sync() -> None:
+    """All threads of the cluster wait for each other."""
+    nvvm.ClusterArriveOp(aligned=True)
+    nvvm.ClusterWaitOp(aligned=True)
+
+
+def wait(barrier: Word, phase: Word) -> None:
+    """Wait until the phase of this parity has ended."""
+    nvvm.MBarrierTryWaitParityOp(pointer(barrier), phase.value, constant(_TICKS).value)
+
+
+def arrive(barrier: Word) -> None:
+    """Arrive at a barrier of this block."""
+    nvvm.MBarrierArriveOp(ir.IntegerType.get_signless(64), pointer(barrier))
+
+
+def arrive_at(barrier: Word, block: Word) -> None:
+    """Arrive at the same barrier of a block of the cluster.
+
+    Without release semantics at cluster scope, which would cost a fence at every step: what was read was read by
+    the asynchronous proxy, and is done.
+    """
+    text = (
+        "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, $0, $1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}"
+    )
+    llvm.InlineAsmOp(None, [barrier.value, block.value], text, "r,r", has_side_effects=True)
+
+
+def expect(barrier: Word, size: Word) -> None:
+    """Arrive, and announce bytes that copies will bring."""
+    nvvm.MBarrierArriveExpectTxOp(None, pointer(barrier), size.value)
+
+
+def load_tile(target: Word, source: ir.Value, at: Sequence[Word], barrier: Word, blocks: int = 0) -> None:
+    """Bring a box of an array to shared memory; with ``blocks``, a mask, to that of all these blocks of the cluster."""
+    address = llvm.AddrSpaceCastOp(ir.Type.parse("!llvm.ptr<7>"), pointer(target)).result
+    mask = arith.ConstantOp(ir.IntegerType.get_signless(16), blocks).result if blocks else None
+    places = [each.value for each in at]
+    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(address, source, places, pointer(barrier), [], multicastMask=mask)
+
+
+def store_tile(target: ir.Value, at: Sequence[Word], source: Word) -> None:
+    """Take a box from shared memory to an array: what lies outside is left out."""
+    nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(target, pointer(source), [each.value for each in at])
+    nvvm.CpAsyncBulkCommitGroupOp()
+
+
+def await_stores(left: int) -> None:
+    """Wait until at most so many stores still read shared memory."""
+    nvvm.CpAsyncBulkWaitGroupOp(left, read=True)
+
+
+def fence_stores() -> None:
+    """Have the asynchronous proxy see what this thread wrote to shared memory."""
+    ir.Operation.create(
+        "nvvm.fence.proxy",
+        attributes={
+            "kind": ir.Attribute.parse("#nvvm.proxy_kind<async.shared>"),
+            "space": ir.Attribute.parse("#nvvm.shared_space<cta>"),
+        },
+    )
+
+
+def warpgroup_sync(number: Word, groups: int = 1) -> None:
+    """The threads of one warpgroup, or of some, wait for each other, at a barrier of their own."""
+    nvvm.BarrierOp(None, barrierId=number.value, numberOfThreads=constant(groups * WARPGROUP).value)
+
+
+def registers(count: int, *, more: bool) -> None:
+    """Give registers back, or take what others gave."""
+    action = ir.Attribute.parse(f"#nvvm<action {'increase' if more else 'decrease'}>")
+    nvvm.SetMaxRegisterOp(count, action)
+
+
+def block_in_cluster() -> Word:
+    """Number of this block in its cluster."""
+    return Word(nvvm.ClusterId(ir.IntegerType.get_signless(32)).result)
+
+
+def matrix(address: Word, step: int) -> Word:
+    """Descriptor of a matrix in shared memory with permuted rows of 128 bytes.
+
+    ``step``: bytes between neighbouring groups of 64 along the contiguous loop, where that is not the summed one.
+    """
+    kind = 1 << 62 | (ATOM >> _ENCODED) << 32 | (step >> _ENCODED) << 16
+    long = ir.IntegerType.get_signless(64)
+    start = (address.wide() & 0x3FFFF) // (1 << _ENCODED)
+    return start | Word(arith.ConstantOp(long, kind).result)
+
+
+def moved(descriptor: Word, size: int) -> Word:
+    """The descriptor of a matrix that begins so many bytes later."""
+    return descriptor + (size >> _ENCODED)
+
+
+def sums(columns: int) -> ir.Type:
+    """Type of a thread's part of 64 x columns sums."""
+    return ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * (columns // 2))})>")
+
+
+def zeros(columns: int) -> ir.Value:
+    """Such sums, all 0."""
+    return ir.Operation.create("llvm.mlir.zero", results=[sums(columns)]).results[0]
+
+
+def begin_products() -> None:
+    """Registers and shared memory are ready for products."""
+    nvvm.WgmmaFenceAlignedOp()
+
+
+def multiply(
+    total: ir.Value,
+    left: Word,
+    right: Word,
+    columns: int,
+    element: str,
+    turned: tuple[bool, bool],
+    *,
+    fresh: bool = False,
+) -> ir.Value:
+    """64 x columns sums with 16 products more each; ``turned``: the summed loop is not the contiguous one.
+
+    ``fresh``: the sums begin with these products, whatever they were.
+    """
+    kind = ir.Attribute.parse(f"#nvvm.wgmma_type<{element}>")
+    one = ir.Attribute.parse("#nvvm.wgmma_scale_in<one>")
+    return nvvm.WgmmaMmaAsyncOp(
+        total.type,
+        total,
+        left.value,
+        right.value,
+        ir.Attribute.parse(f"#nvvm.shape<m = 64, n = {columns}, k = 16>"),
+        kind,
+        kind,
+        ir.Attribute.parse("#nvvm.wgmma_type<f32>"),
+        ir.Attribute.parse(f"#nvvm.wgmma_scale_out<{'zero' if fresh else 'one'}>"),
+        one,
+        one,
+        ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned[0] else 'row'}>"),
+        ir.Attribute.parse(f"#nvvm.mma_layout<{'row' if turned[1] else 'col'}>"),
+    ).result
+
+
+def await_products(left: int) -> None:
+    """Wait until at most so many groups of products are not done."""
+    nvvm.WgmmaWaitGroupSyncOp(left)
+
+
+def end_products() -> None:
+    """What was begun is one group."""
+    nvvm.WgmmaGroupSyncAlignedOp()
+
+
+def element_of(total: ir.Value, number: int) -> ir.Value:
+    """One of a thread's sums."""
+    place = ir.DenseI64ArrayAttr.get([number])
+    return llvm.ExtractValueOp(ir.F32Type.get(), total, place).operation.results[0]
+
+
+def keep(address: Word, values: Sequence[ir.Value]) -> None:
+    """Four neighbouring f32 go to shared memory."""
+    vectors = vector.FromElementsOp(_four(), list(values)).result
+    llvm.StoreOp(vectors, pointer(address), alignment=16)
+
+
+def kept(address: Word, block: int) -> list[ir.Value]:
+    """Four neighbouring f32 from the shared memory of a block of the cluster."""
+    remote = nvvm.MapaOp(ir.Type.parse("!llvm.ptr<7>"), pointer(address), constant(block).value).result
+    four = llvm.LoadOp(_four(), remote, alignment=16).result
+    return [vector.ExtractOp(four, [], [number]).result for number in range(4)]
+
+
+def _four() -> ir.Type:
+    return ir.VectorType.get([4], ir.F32Type.get())
+
+
+def store_words(address: Word, words: Sequence[Word]) -> None:
+    """Four 8 x 8 matrices of 16-bit elements go to shared memory, each lane's address being that of a row."""
+    nvvm.StMatrixOp(
+        pointer(address),
+        [each.value for each in words],
+        ir.Attribute.parse("#nvvm.mma_layout<row>"),
+        ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
+        ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+    )

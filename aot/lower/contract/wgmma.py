@@ -1,0 +1,280 @@
+"""Products of f16 and bf16 matrices on Hopper's tensor cores.
+
+In: a problem that ``wgmmafit`` found fit, at a place in host code, and a tile. Out: descriptors and a ``gpu.launch``
+whose kernel only sm_90a images hold.
+
+A block is a producer warpgroup, of which one thread copies tiles of both factors into a ring of stages (TMA), and one
+or two consumer warpgroups, each of which multiplies its rows of the tile (wgmma) and stores them. Each stage has two
+barriers: ``full``, which the copies complete, and ``empty``, at which consumers arrive. Blocks stay, and go from tile
+to tile. The two blocks of a cluster take tiles below each other and share the right factor's, or beside each other and
+share the left one's: each copies half of it into the shared memory of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mlir import ir
+from mlir.dialects import arith, gpu, scf
+
+from aot.lower import imageneeds, rtcalls, tiling
+from aot.lower.contract import boxes, hopper, wgmmastore
+from aot.lower.contract.boxes import DEPTH, Boxes
+from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
+from aot.lower.contract.problem import Factor, Problem
+from aot.lower.contract.wgmmatile import BELOW, BESIDE, Tile
+from aot.lower.contract.words import Word, constant, narrow
+
+NEED = "sm_90a"
+_GROUP = 8
+"""Tiles below each other before the next column of tiles: blocks that run together share rows and columns."""
+_STEP = 16
+"""Steps of the summed loop that one instruction takes."""
+_PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 40, 232
+_BARRIER = 8
+
+
+def launch(job: Problem, tile: Tile, *, staged: bool, width: int = 2) -> None:
+    """Emit the launch at the insertion point; ``staged`` and ``width``: how results may be stored (``wgmmastore``)."""
+    store = wgmmastore.of(job, tile, staged=staged, width=width)
+    sides = (
+        boxes.of_factor(job.left, job.m, job, tile.rows // tile.sharing(BESIDE), few=tile.few),
+        boxes.of_factor(job.right, job.n, job, tile.columns // tile.sharing(BELOW)),
+    )
+    down, across = tile.grid(job)
+    count = down * across * Word(job.batches())
+    places = count if tile.splits else Word(rtcalls.multiprocessors()) * tile.blocks // tile.cluster
+    grid = count.least(places) * tile.cluster
+    one = rtcalls.index(1)
+    memory = arith.ConstantOp(ir.IntegerType.get_signless(32), tile.shared_bytes).result
+    sizes = ((grid.value, one, one), (rtcalls.index(tile.threads), one, one))
+    op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory)
+    _mark(op.operation, tile, store)
+    with ir.InsertionPoint(op.operation.regions[0].blocks[0]):
+        end = gpu.TerminatorOp()
+    with ir.InsertionPoint(end):
+        Kernel(job, tile, sides, store, op.operation.regions[0].blocks[0], (down, across, count)).emit()
+
+
+def _mark(op: ir.Operation, tile: Tile, store: wgmmastore.Store) -> None:
+    tiling.mark(op, "contractions", 0, "wgmma", tile.sizes(), store.remarks)
+    imageneeds.mark(op, NEED)
+    if tile.cluster > 1:
+        op.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([tile.cluster, 1, 1])
+    if tile.blocks > 1:
+        op.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), tile.blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class Corner:
+    """A tile's place."""
+
+    m0: Word
+    n0: Word
+    batch: tuple[Word, ...]
+
+
+class Kernel:
+    """The code of one kernel; words are made where they dominate all of it."""
+
+    def __init__(
+        self,
+        job: Problem,
+        tile: Tile,
+        sides: tuple[Boxes, Boxes],
+        store: wgmmastore.Store,
+        body: ir.Block,
+        counts: tuple[Word, Word, Word],
+    ) -> None:
+        self.job, self.tile, self.sides, self.store = job, tile, sides, store
+        self.thread, first, blocks = narrow(body.arguments[3]), narrow(body.arguments[0]), narrow(body.arguments[6])
+        self.m, self.n, steps = (narrow(each.value) for each in (job.m, job.n, job.k))
+        self.down, self.across, self.count = (narrow(each.value) for each in counts)
+        self.loops = [narrow(each.value) for each in job.batch]
+        self.box = narrow(sides[0].box)
+        self.first, self.stride = first // tile.cluster, blocks // tile.cluster
+        self.rank = hopper.block_in_cluster() if tile.cluster > 1 else constant(0)
+        self.steps, self.start = steps.tiles(DEPTH), constant(0)
+        if tile.splits:
+            all_, self.start = self.steps, self.steps * self.rank // tile.splits
+            self.steps = all_ * (self.rank + 1) // tile.splits - self.start
+        self.ring = hopper.shared_memory(hopper.ATOM)
+        self.staging = self.ring + tile.stages * tile.stage_bytes
+        self.barriers = self.staging + tile.staging_bytes
+        self.group = self.thread // WARPGROUP
+
+    def full(self, slot: Word) -> Word:
+        return self.barriers + slot * _BARRIER
+
+    def empty(self, slot: Word) -> Word:
+        return self.barriers + (slot * _BARRIER + self.tile.stages * _BARRIER)
+
+    def emit(self) -> None:
+        """All of it."""
+        hopper.when(self.thread.equals(0), self._prepare)
+        hopper.fence_barriers(self.tile.cluster)
+        writer = self.store.begin(self)
+        hopper.when(self.group.equals(0), self._produce, lambda: self._consume(writer))
+        if self.tile.splits:
+            hopper.cluster_sync()
+            hopper.when(_differs(self.group, 0), writer.combine)
+        if self.tile.cluster > 1:
+            # No block may end while others still arrive at its barriers.
+            hopper.cluster_sync()
+
+    def _prepare(self) -> None:
+        for slot in range(self.tile.stages):
+            hopper.make_barrier(self.full(constant(slot)), 1)
+            hopper.make_barrier(self.empty(constant(slot)), self.tile.arrivals)
+        hopper.fence_made_barriers()
+
+    def corner(self, number: Word) -> Corner:
+        """Where a tile lies: this block's, of those that its cluster takes."""
+        batch: list[Word] = []
+        if self.loops:
+            outer, number = number // (self.down * self.across), number % (self.down * self.across)
+            for size in reversed(self.loops[1:]):
+                batch.insert(0, outer % size)
+                outer = outer // size
+            batch.insert(0, outer)
+        group = self.across * _GROUP
+        top = number // group * _GROUP
+        rest = number % group
+        height = (self.down - top).least(_GROUP)
+        row, column = top + rest % height, rest // height
+        if self.tile.sharing(BELOW) > 1:
+            row = row * self.tile.cluster + self.rank
+        elif self.tile.sharing(BESIDE) > 1:
+            column = column * self.tile.cluster + self.rank
+        return Corner(row * self.tile.rows, column * self.tile.columns, tuple(batch))
+
+    # ---------------------------------------------------------------- the producer
+
+    def _produce(self) -> None:
+        if self.tile.trades_registers:
+            hopper.registers(_PRODUCER_REGISTERS, more=False)
+        hopper.when(self.thread.equals(0), lambda: self._tiles(self._copy_tile))
+
+    def _tiles(self, work: Callable[[Corner, Word], None]) -> None:
+        """Code for each of the block's tiles, with the number of stages that were used before it."""
+        loop = scf.ForOp(self.first.value, self.count.value, self.stride.value, [constant(0).value])
+        with ir.InsertionPoint(loop.body):
+            used = Word(loop.inner_iter_args[0])
+            work(self.corner(Word(loop.induction_variable)), used)
+            scf.YieldOp([(used + self.steps).value])
+
+    def _copy_tile(self, corner: Corner, used: Word) -> None:
+        loop = scf.ForOp(constant(0).value, self.steps.value, constant(1).value)
+        with ir.InsertionPoint(loop.body):
+            step = Word(loop.induction_variable)
+            number = used + step
+            slot = number % self.tile.stages
+            # The phase before the first one counts as ended: an empty ring needs no arrivals.
+            hopper.wait(self.empty(slot), (number // self.tile.stages & 1) ^ 1)
+            hopper.expect(self.full(slot), self._bytes())
+            stage = self.ring + slot * self.tile.stage_bytes
+            left, right = self.job.factors
+            k = (self.start + step) * DEPTH
+            self._copy(left, 0, stage, (corner.m0, k, corner.batch), self.full(slot))
+            self._copy(right, 1, stage + self.tile.left_bytes, (corner.n0, k, corner.batch), self.full(slot))
+            scf.YieldOp([])
+
+    def _bytes(self) -> Word:
+        """What a stage's copies bring to this block."""
+        if self.tile.few and not self.job.left.turned:
+            return self.box * SWIZZLE_ROW + (self.tile.stage_bytes - self.tile.left_bytes)
+        return constant(self.tile.stage_bytes)
+
+    def _copy(
+        self, factor: Factor, side: int, target: Word, at: tuple[Word, Word, Sequence[Word]], barrier: Word
+    ) -> None:
+        """A factor's part of a stage: all of it, or this block's share for all blocks of the cluster."""
+        outer, k, batch = at
+        source = self.sides[side]
+        parts = self.tile.sharing(BELOW if side else BESIDE)
+        extent = (self.tile.columns if side else self.tile.rows) // parts
+        if parts > 1:
+            outer, target = outer + self.rank * extent, target + self.rank * (extent * SWIZZLE_ROW)
+        mask = (1 << parts) - 1 if parts > 1 else 0
+        for start in range(0, extent, source.rows):
+            place = outer + start
+            coordinates = source.at(place, k, batch) if factor.turned else source.at(k, place, batch)
+            hopper.load_tile(target + start * SWIZZLE_ROW, source.map, coordinates, barrier, mask)
+
+    # ---------------------------------------------------------------- the consumers
+
+    def _consume(self, writer: wgmmastore.Writer) -> None:
+        if self.tile.trades_registers:
+            hopper.registers(_CONSUMER_REGISTERS, more=True)
+        self._tiles(lambda corner, used: writer.write(corner, self._multiply(used)))
+        writer.finish()
+
+    @property
+    def consumer(self) -> Word:
+        """Number of a consumer warpgroup."""
+        return self.group - 1
+
+    @property
+    def lane(self) -> Word:
+        """Number of a thread in its warpgroup."""
+        return self.thread % WARPGROUP
+
+    @cached_property
+    def _steps(self) -> tuple[int, int]:
+        """Bytes from one instruction's part of a tile to the next one's, for both factors."""
+        inner, outer = _STEP * 2, _STEP * SWIZZLE_ROW
+        return tuple(outer if factor.turned else inner for factor in self.job.factors)  # type: ignore[return-value]
+
+    def _multiply(self, used: Word) -> list[ir.Value]:
+        """The tile's sums: for each 64 rows of this warpgroup's, a thread's part."""
+        tile, each = self.tile, self.tile.rows // self.tile.groups // 64
+        mine = self.ring + self.consumer * (each * 64 * SWIZZLE_ROW)
+        left, right = (
+            hopper.matrix(start, DEPTH * SWIZZLE_ROW if factor.turned else 16)
+            for start, factor in zip((mine, self.ring + tile.left_bytes), self.job.factors, strict=True)
+        )
+        zero = hopper.zeros(tile.columns)
+        loop = scf.ForOp(constant(0).value, self.steps.value, constant(1).value, [zero] * each)
+        with ir.InsertionPoint(loop.body):
+            step = Word(loop.induction_variable)
+            number = used + step
+            slot = number % tile.stages
+            hopper.wait(self.full(slot), number // tile.stages & 1)
+            moved = slot.wide() * (tile.stage_bytes >> 4)
+            sums = self._products(list(loop.inner_iter_args), left + moved, right + moved)
+            # The group before this one is done, and so is its stage; the first step has none before it.
+            hopper.await_products(1)
+            self._release((number - 1) % tile.stages, _differs(step, 0))
+            scf.YieldOp(sums)
+        hopper.await_products(0)
+        self._release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.splits else None)
+        return list(loop.results)
+
+    def _products(self, sums: list[ir.Value], left: Word, right: Word) -> list[ir.Value]:
+        hopper.begin_products()
+        element = str(self.job.left.element)
+        turned = (self.job.left.turned, self.job.right.turned)
+        for step in range(DEPTH // _STEP):
+            for number, total in enumerate(sums):
+                one = hopper.moved(left, self._steps[0] * step + number * 64 * SWIZZLE_ROW)
+                other = hopper.moved(right, self._steps[1] * step)
+                sums[number] = hopper.multiply(total, one, other, self.tile.columns, element, turned)
+        hopper.end_products()
+        return sums
+
+    def _release(self, slot: Word, condition: ir.Value | None) -> None:
+        """A stage may be filled again, as far as this warpgroup is concerned: in all blocks that it was filled for."""
+        shared = self.tile.arrivals > self.tile.groups
+        mine = self.lane.below(self.tile.cluster if shared else 1)
+        if condition is not None:
+            mine = arith.AndIOp(condition, mine).result
+        if shared:
+            hopper.when(mine, lambda: hopper.arrive_at(self.empty(slot), self.lane))
+        else:
+            hopper.when(mine, lambda: hopper.arrive(self.empty(slot)))
+
+
+def _differs(one: Word, other: int) -> ir.Value:
+    return arith.CmpIOp(arith.CmpIPredicate.ne, one.value, constant(other).value).result

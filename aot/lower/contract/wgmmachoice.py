@@ -1,0 +1,186 @@
+"""Which tile of ``wgmma`` computes a problem.
+
+In: a Problem with types that fit, at the insertion point of its launch. Out: launches, in branches of host code where
+the extents, or the number of multiprocessors, decide at the call.
+
+The estimate: blocks work in waves, one on each multiprocessor (or two small ones), and a wave takes as long as its tile
+is large. Where all extents are known, the kernel is chosen for GPUs with 132 multiprocessors, as most of 9.0 have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower import rtcalls
+from aot.lower.contract import problem, tiles, wgmma, wgmmafit
+from aot.lower.contract.problem import Problem
+from aot.lower.contract.wgmmatile import ALONG, BESIDE, Tile
+from aot.lower.contract.words import Word
+from aot.lower.fast.places import Extent
+
+Number = int | Word
+
+_MULTIPROCESSORS = 132
+_PAIR = Tile(128, 256, 4, 2, cluster=2)
+"""Two blocks share the right factor: that much less to copy."""
+_LARGE = Tile(128, 256, 4, 2)
+_WIDE = Tile(128, 192, 4, 2)
+_SQUARE = Tile(128, 128, 6, 2)
+_SMALL = Tile(64, 128, 4, 1, blocks=2, chunks=1)
+_NARROW = Tile(64, 64, 6, 1, blocks=2, chunks=1)
+_SINGLE = Tile(64, 128, 6, 1, chunks=1)
+"""For fewer tiles than multiprocessors: more copies under way."""
+_SINGLE_PAIR = Tile(64, 128, 6, 1, cluster=2, chunks=1)
+_FEW_LONG = Tile(64, 128, 7, 1, chunks=1, few=True)
+_FEW_SPLIT = Tile(64, 64, 6, 1, cluster=2, shared=ALONG, blocks=2, few=True)
+_FLAT_LONG = Tile(128, 128, 6, 2, cluster=2, shared=BESIDE)
+_FLAT_SPLIT = Tile(128, 64, 7, 2, cluster=2, shared=ALONG, few=True)
+_WEIGHTS = {_PAIR: 100, _LARGE: 100, _WIDE: 104, _SMALL: 110, _SQUARE: 112}
+"""Time for each element of a wave's tile: small tiles copy more of the factors for it."""
+_CANDIDATES = (_LARGE, _WIDE, _SMALL, _SQUARE)
+_MANY_COLUMNS = 100
+"""Tiles of 128 columns that keep the GPU busy without others below them."""
+_LONG = 1024
+"""Steps of the summed loop from which on it is split."""
+_MANY_WAVES = 3
+"""Waves from which on it pays that two blocks wait for each other."""
+_PAIRED_BYTES = 32
+"""Rows that do not begin at multiples of it cost TMA twice the lines: sharing them halves that."""
+
+
+def emit(job: Problem, otherwise: Callable[[], None]) -> None:
+    """Launch one of the kernels if the problem fits at the call, else something else."""
+    pairs = wgmmafit.has_pairs(job, job.epilogue.arrays())
+    staged = wgmmafit.can_stage(job) and pairs is not False
+    conditions = [wgmmafit.condition(job), *([pairs] if staged else [])]
+    width = 2 if staged or pairs is True else 1
+    tiles.either(problem.all_of(conditions), lambda: _choose(job, staged=staged, width=width), otherwise)
+
+
+def _choose(job: Problem, *, staged: bool, width: int) -> None:
+    _first(_Rules(job).all(), lambda tile: wgmma.launch(job, tile, staged=staged, width=width))
+
+
+def _first(rules: Sequence[Rule], launch: Callable[[Tile], None]) -> None:
+    """Launch by the first rule that holds; the last one does."""
+    rule, *others = rules
+    if not others:
+        launch(rule.tile)
+        return
+    tiles.either(rule.condition, lambda: launch(rule.tile), lambda: _first(others, launch))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A tile, and when it is the best one."""
+
+    condition: ir.Value | bool
+    tile: Tile
+
+
+class _Rules:
+    """Rules for one problem; numbers where they are known, else words of host code."""
+
+    def __init__(self, job: Problem) -> None:
+        self.job = job
+        self.m, self.n, self.k = (_number(each) for each in (job.m, job.n, job.k))
+        self.batches: Number = 1
+        for each in job.batch:
+            self.batches = _times(self.batches, _number(each))
+        known = all(isinstance(each, int) for each in (self.m, self.n, self.batches))
+        self.known = known
+        self.places: Number = _MULTIPROCESSORS if known else Word(rtcalls.multiprocessors())
+
+    def all(self) -> list[Rule]:
+        """In order; the last one has no condition."""
+        few, flat = _at_most(self.m, 64), _at_most(self.m, 128)
+        long = _at_least(_times(_tiles(self.n, 128), self.batches), _MANY_COLUMNS)
+        deep = _at_least(self.k, _LONG)
+        rules = [
+            Rule(_both(few, long), _FEW_LONG),
+            Rule(_both(few, deep), _FEW_SPLIT),
+            Rule(_both(flat, long), _FLAT_LONG),
+            Rule(_both(flat, deep), _FLAT_SPLIT),
+            Rule(_at_most(self.n, 64), _NARROW),
+        ]
+        return [*rules, *(self._known() if self.known else self._unknown())]
+
+    def _known(self) -> list[Rule]:
+        if _at_most(self._count(_SMALL), self.places):
+            return [Rule(True, _SINGLE_PAIR if self._misplaced() else _SINGLE)]
+        costs = [(cost, tile) for tile in _CANDIDATES if isinstance(cost := self._cost(tile), int)]
+        best = min(costs, key=lambda each: each[0])[1]
+        if best == _LARGE and (self._many_waves() is True or self._misplaced()):
+            best = _PAIR
+        return [Rule(True, best)]
+
+    def _unknown(self) -> list[Rule]:
+        large, wide, small = (self._cost(tile) for tile in (_LARGE, _WIDE, _SMALL))
+        best = _both(_at_most(large, wide), _at_most(large, small))
+        return [
+            Rule(_both(best, self._many_waves()), _PAIR),
+            Rule(best, _LARGE),
+            Rule(_at_most(wide, small), _WIDE),
+            Rule(True, _SMALL),
+        ]
+
+    def _many_waves(self) -> ir.Value | bool:
+        return _at_least(_ceiling(self._count(_LARGE), self.places), _MANY_WAVES)
+
+    def _misplaced(self) -> bool:
+        """Whether rows of an array begin where a pair of lines does not."""
+        pitches = [factor.pitch.static for factor in self.job.factors]
+        return any(each is not None and each * 2 % _PAIRED_BYTES for each in pitches)
+
+    def _count(self, tile: Tile) -> Number:
+        below, beside = tile.sharing("below"), tile.sharing(BESIDE)
+        rows = _times(_tiles(self.m, tile.rows * below), below)
+        columns = _times(_tiles(self.n, tile.columns * beside), beside)
+        return _times(_times(rows, columns), self.batches)
+
+    def _cost(self, tile: Tile) -> Number:
+        waves = _ceiling(self._count(tile), _times(self.places, tile.blocks))
+        return _times(waves, tile.rows * tile.columns * tile.blocks * _WEIGHTS[tile])
+
+
+def _number(extent: Extent) -> Number:
+    return Word(extent.value) if extent.static is None else extent.static
+
+
+def _times(one: Number, other: Number) -> Number:
+    if isinstance(one, int) and isinstance(other, int):
+        return one * other
+    return one * other if isinstance(one, Word) else _times(other, one)
+
+
+def _tiles(extent: Number, size: int) -> Number:
+    return -(-extent // size) if isinstance(extent, int) else extent.tiles(size)
+
+
+def _ceiling(count: Number, of: Number) -> Number:
+    if isinstance(count, int) and isinstance(of, int):
+        return -(-count // of)
+    above = _word(count) + _word(of) - 1
+    return above // of
+
+
+def _word(number: Number) -> Word:
+    return Word(rtcalls.index(number)) if isinstance(number, int) else number
+
+
+def _at_most(one: Number, other: Number) -> ir.Value | bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return one <= other
+    return arith.CmpIOp(arith.CmpIPredicate.ule, _word(one).value, _word(other).value).result
+
+
+def _at_least(one: Number, other: Number) -> ir.Value | bool:
+    return _at_most(other, one)
+
+
+def _both(one: ir.Value | bool, other: ir.Value | bool) -> ir.Value | bool:
+    return problem.all_of([one, other])

@@ -1,0 +1,84 @@
+"""Which problems ``wgmma`` can compute: by types when the package is built, by addresses and extents at the call.
+
+In: a Problem at the insertion point of its launch. Out: whether its types fit; a condition of host code for the rest.
+
+TMA wants addresses and strides that are multiples of 16 bytes, and no extent that is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower import rtcalls
+from aot.lower.contract import boxes, problem, wgmma
+from aot.lower.contract.epilogue import Array
+from aot.lower.contract.problem import Factor, Problem
+from aot.lower.fast.places import Extent
+
+_FACTORS, _RESULTS = frozenset({"f16", "bf16"}), frozenset({"f16", "bf16", "f32"})
+
+
+def covers(job: Problem) -> bool:
+    """Whether there is a kernel for the types and layouts."""
+    left, right = job.factors
+    if left.element != right.element or str(left.element) not in _FACTORS or str(job.accumulator) != "f32":
+        return False
+    if not all(_is_plain(factor) for factor in job.factors):
+        return False
+    return all(2 + len(boxes.kept(factor.batch)) <= boxes.MOST_AXES for factor in job.factors)
+
+
+def _is_plain(factor: Factor) -> bool:
+    """Whether the product is that of the elements themselves, and neighbours in memory are neighbours in a loop."""
+    widened = all(each.name == "arith.extf" for each in factor.conversions)
+    return widened and (factor.along_k or factor.turned)
+
+
+def can_stage(job: Problem) -> bool:
+    """Whether TMA can store the one result."""
+    if len(job.epilogue.stores) != 1:
+        return False
+    array = job.epilogue.stores[0][0]
+    element = str(ir.MemRefType(array.memory.type).element_type)
+    return array.along_n and element in _RESULTS and 2 + len(boxes.kept(array.strides[:-2])) <= boxes.MOST_AXES
+
+
+def condition(job: Problem) -> ir.Value | bool:
+    """Whether the kernel may run, all things known at the call considered."""
+    served: ir.Value | bool = rtcalls.serves(wgmma.NEED)
+    return problem.all_of([served, *_extents(job), *(fits_factor(each) for each in job.factors)])
+
+
+def has_pairs(job: Problem, arrays: Sequence[Array]) -> ir.Value | bool:
+    """Whether rows of arrays of the epilogue are aligned, and hold whole pairs of elements."""
+    return problem.all_of([problem.is_multiple(job.n, 2), *(_fits_array(each) for each in arrays if each.along_n)])
+
+
+def _extents(job: Problem) -> list[ir.Value | bool]:
+    return [is_positive(each) for each in (job.m, job.n, job.k, *job.batch)]
+
+
+def is_positive(extent: Extent) -> ir.Value | bool:
+    """Whether an extent is not 0."""
+    return extent.static > 0 if extent.static is not None else _positive(extent.value)
+
+
+def _positive(value: ir.Value) -> ir.Value:
+    return arith.CmpIOp(arith.CmpIPredicate.sgt, value, rtcalls.index(0)).result
+
+
+def fits_factor(factor: Factor) -> ir.Value | bool:
+    """Whether TMA can read it."""
+    return problem.all_of([problem.is_wide(factor.memory, factor.strides), *_ahead(factor.strides)])
+
+
+def _fits_array(array: Array) -> ir.Value | bool:
+    return problem.all_of([problem.is_wide(array.memory, array.strides), *_ahead(array.strides)])
+
+
+def _ahead(strides: Sequence[Extent]) -> list[ir.Value | bool]:
+    """Strides that only the call knows may be 0, or go backwards."""
+    return [_positive(each.value) for each in strides if each.static is None]

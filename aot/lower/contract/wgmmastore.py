@@ -1,0 +1,238 @@
+"""From a warpgroup's sums to memory, through the source's own operations.
+
+In: a problem and a tile; in the kernel, a tile's place and a thread's sums of it. Out: stores.
+
+``staged``: elements go to shared memory in chunks of 64 rows of 128 bytes, from where TMA copies store them; what lies
+outside of the result is left out there, and the stores run while the next tile is computed. ``direct``: each thread
+stores its own elements, for results that TMA cannot store. ``split``: sums of a part of the summed loop stay in shared
+memory until those of all parts are there; then each block of the cluster adds up some columns, and stores directly.
+
+A thread has, of each 8 columns, two neighbours in each of two rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir import ir
+from mlir.dialects import arith, llvm, vector
+
+from aot.lower import rtcalls
+from aot.lower.contract import boxes, hopper
+from aot.lower.contract.boxes import Boxes
+from aot.lower.contract.epilogue import Array, Place
+from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
+from aot.lower.contract.problem import Problem
+from aot.lower.contract.wgmmatile import CHUNK, Tile
+from aot.lower.contract.words import Word, constant
+
+if TYPE_CHECKING:
+    from aot.lower.contract.wgmma import Corner, Kernel
+
+_ROWS = 64
+"""Of one instruction's sums."""
+_FOUR = 16
+"""Bytes of four f32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """How a kernel stores; made in host code."""
+
+    boxes: Boxes | None
+    """For staged stores."""
+    width: int
+    """Neighbouring elements that the epilogue computes together: 2, or 1 where rows may end with half a pair."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return ("staged",) if self.boxes else ("direct",) if self.width == 2 else ("direct", "single elements")
+
+    def begin(self, kernel: Kernel) -> Writer:
+        """The writer of a kernel's consumers."""
+        if kernel.tile.splits:
+            return Split(kernel, self.width)
+        return Staged(kernel, self.boxes) if self.boxes else Direct(kernel, self.width)
+
+
+def of(job: Problem, tile: Tile, *, staged: bool, width: int) -> Store:
+    """The way to store a problem's results: by TMA if it may, unless a tile's sums are in parts."""
+    staged = staged and not tile.splits
+    return Store(boxes.of_result(job.epilogue.stores[0][0], job, _ROWS) if staged else None, width)
+
+
+class Writer:
+    """What both ways share: a thread's places in its warpgroup's rows."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        lane = kernel.lane % WARP
+        self.warp = kernel.lane // WARP
+        self.row, self.pair = lane // 4, lane % 4
+        self.lane = lane
+
+    def write(self, corner: Corner, sums: list[ir.Value]) -> None:
+        """Store a tile."""
+        tile = self.kernel.tile
+        for number, total in enumerate(sums):
+            below = self.kernel.consumer * (tile.rows // tile.groups) + number * _ROWS
+            self.write_rows(corner, corner.m0 + below, number, total)
+
+    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
+        """Store 64 rows of a tile, from ``top`` on."""
+        raise AssertionError
+
+    def finish(self) -> None:
+        """All tiles are stored."""
+
+    def combine(self) -> None:
+        """All blocks of a cluster have the sums of their parts."""
+
+    def place(self, corner: Corner, row: Word, column: Word, width: int) -> Place:
+        """A place inside of the result, the nearest one if need be: what is read there reaches nobody."""
+        row, column = row.least(self.kernel.m - 1), column.least(self.kernel.n - width)
+        return Place(tuple(each.index() for each in corner.batch), row.index(), column.index(), width)
+
+    def results(self, corner: Corner, row: Word, column: Word, sums: list[ir.Value]) -> list[ir.Value]:
+        """Results of neighbouring sums of a row."""
+        kind = ir.VectorType.get([len(sums)], ir.F32Type.get())
+        given = sums[0] if len(sums) == 1 else vector.FromElementsOp(kind, sums).result
+        return self.kernel.job.epilogue.values(given, self.place(corner, row, column, len(sums)))
+
+
+class Staged(Writer):
+    """Through shared memory and TMA."""
+
+    def __init__(self, kernel: Kernel, target: Boxes) -> None:
+        super().__init__(kernel)
+        self.target = target
+        array: Array = kernel.job.epilogue.stores[0][0]
+        self.element = ir.MemRefType(array.memory.type).element_type
+        self.columns = SWIZZLE_ROW // rtcalls.storage_bytes(self.element)
+        self.buffers = kernel.staging + kernel.consumer * (kernel.tile.chunks * CHUNK)
+        self.barrier = kernel.consumer + 1
+        self.leads = kernel.lane.equals(0)
+
+    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
+        chunks = self.kernel.tile.columns // self.columns
+        for chunk in range(chunks):
+            self._chunk(corner, (top, corner.n0 + chunk * self.columns, chunk), total, number * chunks + chunk)
+
+    def _chunk(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, turn: int) -> None:
+        chunks = self.kernel.tile.chunks
+        buffer = self.buffers + turn % chunks * CHUNK
+        # A tile's first chunk may follow one of the same buffer.
+        hopper.when(self.leads, lambda: hopper.await_stores(chunks - 1 if turn else 0))
+        hopper.warpgroup_sync(self.barrier)
+        if self.columns == _ROWS:
+            self._put_halves(corner, at, total, buffer)
+        else:
+            self._put_words(corner, at, total, buffer)
+        hopper.fence_stores()
+        hopper.warpgroup_sync(self.barrier)
+        where = self.target.at(at[1], at[0], corner.batch)
+        hopper.when(self.leads, lambda: hopper.store_tile(self.target.map, where, buffer))
+
+    def finish(self) -> None:
+        hopper.when(self.leads, lambda: hopper.await_stores(0))
+
+    def _pair(self, corner: Corner, at: tuple[Word, Word, int], block: int, half: int, total: ir.Value) -> ir.Value:
+        """Two results of a chunk's block of 8 columns."""
+        top, column, chunk = at
+        row = top + (self.warp * 16 + self.row) + 8 * half
+        first = 4 * (chunk * (self.columns // 8) + block) + 2 * half
+        sums = [hopper.element_of(total, first + number) for number in range(2)]
+        return self.results(corner, row, column + 8 * block + self.pair * 2, sums)[0]
+
+    def _put_halves(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, buffer: Word) -> None:
+        """16-bit elements: four 8 x 8 blocks at a time; each lane names the place of a row of one of them."""
+        row, beside = self.lane % 16, self.lane // 16
+        start = buffer + (self.warp * 16 + row) * SWIZZLE_ROW
+        for block in range(0, 8, 2):
+            words = []
+            for number in (block, block + 1):
+                for half in range(2):
+                    value = self._pair(corner, at, number, half, total)
+                    packed = vector.BitCastOp(_vector(1, ir.IntegerType.get_signless(32)), value).result
+                    words.append(Word(vector.ExtractOp(packed, [], [0]).result))
+            piece = (beside + block) ^ (row & 7)
+            hopper.store_words(start + piece * 16, words)
+
+    def _put_words(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, buffer: Word) -> None:
+        """32-bit elements: 8 bytes of a row each."""
+        for block in range(4):
+            for half in range(2):
+                value = self._pair(corner, at, block, half, total)
+                row = self.warp * 16 + self.row + 8 * half
+                piece = (self.pair // 2 + 2 * block) ^ self.row
+                where = buffer + row * SWIZZLE_ROW + piece * 16 + (self.pair & 1) * 8
+                llvm.StoreOp(value, hopper.pointer(where), alignment=8)
+
+
+class Direct(Writer):
+    """By each thread."""
+
+    def __init__(self, kernel: Kernel, width: int) -> None:
+        super().__init__(kernel)
+        self.width = width
+
+    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
+        for block in range(self.kernel.tile.columns // 8):
+            sums = [hopper.element_of(total, 4 * block + place) for place in range(4)]
+            self._block(corner, top, corner.n0 + 8 * block, sums)
+
+    def _block(self, corner: Corner, top: Word, left: Word, sums: list[ir.Value]) -> None:
+        """Store a thread's sums of 8 columns: two neighbours in each of two rows."""
+        for half in range(2):
+            for part in range(0, 2, self.width):
+                row, column = top + (self.warp * 16 + self.row) + 8 * half, left + self.pair * 2 + part
+                first = 2 * half + part
+                values = self.results(corner, row, column, sums[first : first + self.width])
+                self._store(corner, row, column, values)
+
+    def _store(self, corner: Corner, row: Word, column: Word, values: list[ir.Value]) -> None:
+        inside = arith.AndIOp(row.below(self.kernel.m), column.below(self.kernel.n)).result
+        exact = Place(tuple(each.index() for each in corner.batch), row.index(), column.index(), self.width)
+        hopper.when(inside, lambda: self.kernel.job.epilogue.store(values, exact))
+
+
+class Split(Direct):
+    """Through the shared memory of all blocks of the cluster: the ring's, which is read by then."""
+
+    def __init__(self, kernel: Kernel, width: int) -> None:
+        super().__init__(kernel, width)
+        groups, consumer = kernel.tile.groups, kernel.group - 1
+        self.step = groups * WARPGROUP * _FOUR
+        self.mine = kernel.ring + (consumer * WARPGROUP + kernel.lane) * _FOUR
+        assert kernel.tile.columns // 8 * self.step <= kernel.tile.stages * kernel.tile.stage_bytes
+
+    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
+        hopper.warpgroup_sync(constant(1), self.kernel.tile.groups)
+        for block in range(self.kernel.tile.columns // 8):
+            values = [hopper.element_of(total, 4 * block + place) for place in range(4)]
+            hopper.keep(self.mine + block * self.step, values)
+
+    def combine(self) -> None:
+        tile = self.kernel.tile
+        corner = self.kernel.corner(self.kernel.first)
+        top = corner.m0 + self.kernel.consumer * _ROWS
+        share = tile.columns // 8 // tile.splits
+        for number in range(share):
+            block = self.kernel.rank * share + number
+            where = self.mine + block * self.step
+            parts = [hopper.kept(where, part) for part in range(tile.splits)]
+            sums = [_total([part[place] for part in parts]) for place in range(4)]
+            self._block(corner, top, corner.n0 + block * 8, sums)
+
+
+def _total(parts: list[ir.Value]) -> ir.Value:
+    """Their sum, in this order."""
+    total = parts[0]
+    for each in parts[1:]:
+        total = arith.AddFOp(total, each).result
+    return total
+
+
+def _vector(count: int, element: ir.Type) -> ir.Type:
+    return ir.VectorType.get([count], element)
