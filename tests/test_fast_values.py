@@ -125,6 +125,7 @@ def test_rows_of_known_length(kind: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=["softmax", "layernorm"])
 def test_blocks_that_share_a_row(kernel: Kernel) -> None:
     """Where the device has clusters: few long rows, with and without columns around their vectors."""
+    assert 'aot.needs = "sm_90"' in program(kernel, "f32").ir
     random = np.random.default_rng(6)
     served = ctypes.c_int32.in_dll(program(kernel, "f32").library, "cpurun_serves")
     served.value = archneed.code("sm_90")
