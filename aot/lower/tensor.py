@@ -30,6 +30,7 @@ from aot.lower import (
     hostcheck,
     launches,
     leftovers,
+    mapped,
     numerics,
     reshapecheck,
     resultextents,
@@ -97,6 +98,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("buffers", module)
     module, note = _settle_memory(module, functions)
     dump("memory", module)
+    mapped.emit(module)
     wished = Wished(options.wishes, options.dropped)
     if options.fast:
         dispatch.generalize(module)
