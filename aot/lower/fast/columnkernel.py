@@ -16,59 +16,38 @@ from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
-from aot.lower.fast.places import Extent
-from aot.lower.fast.region import Member
+from aot.lower.fast.columnshape import Form, Shape
+from aot.lower.fast.places import Place
+from aot.lower.fast.region import FULL, Member
 from aot.lower.fast.rowjob import Job
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a block divides the work."""
+class Row:
+    """A row, and the number of its first element."""
 
-    threads: int
-    """A power of two."""
-    across: int
-    """Threads side by side, at most: fewer where there are fewer columns, which leaves more of them for the rows."""
-    unroll: int
-    """Rows that a thread has in flight."""
+    number: ir.Value
+    origin: ir.Value
 
-    def sizes(self) -> dict[str, int]:
-        """For reports."""
-        return {"threads": self.threads, "across": self.across, "rows": self.unroll}
-
-    def lanes(self, columns: Extent, width: int) -> ir.Value:
-        """Threads side by side, on the host: a power of two."""
-        if columns.static is not None:
-            vectors = -(-columns.static // width)
-            return rtcalls.index(min(self.across, 1 << max(0, vectors - 1).bit_length()))
-        found, power = rtcalls.index(1), 1
-        while power < self.across:
-            more = arith.CmpIOp(arith.CmpIPredicate.ugt, columns.value, rtcalls.index(power * width)).result
-            power *= 2
-            found = arith.SelectOp(more, rtcalls.index(power), found).result
-        return found
+    def chosen(self, condition: ir.Value, other: Row) -> Row:
+        """This row, or the other one."""
+        pairs = ((self.number, other.number), (self.origin, other.origin))
+        return Row(*(arith.SelectOp(condition, mine, its).result for mine, its in pairs))
 
 
-@dataclass(frozen=True)
-class Shape:
-    """The form of the blocks of a launch."""
+@dataclass
+class _Evaluator(Evaluator):
+    """Elements of memory without gaps are reached by their number: rows follow each other by additions."""
 
-    form: Form
-    lanes: ir.Value
-    reach: ir.Value
-    """Rows of a block's turn."""
+    origin: ir.Value | None = None
 
-    @staticmethod
-    def of(form: Form, columns: Extent, width: int) -> Shape:
-        """On the host."""
-        lanes = form.lanes(columns, width)
-        depth = arith.DivUIOp(rtcalls.index(form.threads), lanes).result
-        return Shape(form, lanes, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
+    def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
+        if place.kind == FULL and place.flat and self.origin is not None:
+            return [arith.AddIOp(self.origin, column).result]
+        return super().address(place, column)
 
 
-_SLOT = 8
-"""Bytes of shared memory for a running value."""
-Elements = Callable[[Sequence[ir.Value]], Iterable[list[ir.Value]]]
+Elements = Callable[[Sequence[Row]], Iterable[list[ir.Value]]]
 """For each of some rows what is to be combined."""
 
 
@@ -92,19 +71,22 @@ class ColumnKernel:
         self.is_first = arith.AndIOp(top, here).result
         """Whether the thread is the first one of columns that exist."""
         self.members = self.job.region.reductions
-        self.code = self._code(rtcalls.index(0))
+        zero = rtcalls.index(0)
+        self.code = self._code(Row(zero, zero))
         self.chunk = Chunk(self.column, self.column)
         self.starts = _starts(self.job, self.code, self.chunk)
 
-    def _code(self, row: ir.Value) -> Evaluator:
+    def _code(self, row: Row) -> Evaluator:
         job = self.job
         within = places.within([*job.places.values(), *(place for _, place in job.stores)])
-        code = Evaluator(job.region, job.places, job.space, self.width, MASKED, row, within=within)
+        code = _Evaluator(
+            job.region, job.places, job.space, self.width, MASKED, row.number, within=within, origin=row.origin
+        )
         for loop in range(len(self.job.region.rows)):
             code.index(loop, None)
         return code
 
-    def elements(self, rows: Sequence[ir.Value]) -> list[list[ir.Value]]:
+    def elements(self, rows: Sequence[Row]) -> list[list[ir.Value]]:
         """What is to be combined of some rows: all loads first."""
         turns = []
         for row in rows:
@@ -134,11 +116,15 @@ class ColumnKernel:
             scf.YieldOp(done)
         return self._down(self._last_turn(rows, whole, first, step, elements, list(loop.results)))
 
-    def _rows(self, turn: ir.Value) -> list[ir.Value]:
-        found = [arith.AddIOp(arith.MulIOp(turn, self.shape.reach).result, self.depth).result]
+    def _rows(self, turn: ir.Value) -> list[Row]:
+        columns = self.job.space.columns.value
+        first = arith.AddIOp(arith.MulIOp(turn, self.shape.reach).result, self.depth).result
+        found = [Row(first, arith.MulIOp(first, columns).result)]
         below = arith.DivUIOp(self.shape.reach, rtcalls.index(self.shape.form.unroll)).result
+        apart = arith.MulIOp(below, columns).result
         while len(found) < self.shape.form.unroll:
-            found.append(arith.AddIOp(found[-1], below).result)
+            last = found[-1]
+            found.append(Row(arith.AddIOp(last.number, below).result, arith.AddIOp(last.origin, apart).result))
         return found
 
     def _last_turn(
@@ -153,12 +139,12 @@ class ColumnKernel:
         """The turn that has not all of its rows, for the block whose turn it is."""
         mine = arith.CmpIOp(arith.CmpIPredicate.eq, arith.RemUIOp(whole, step).result, first).result
         last = self._rows(whole)
-        some = arith.CmpIOp(arith.CmpIPredicate.ult, last[0], rows).result
+        some = arith.CmpIOp(arith.CmpIPredicate.ult, last[0].number, rows).result
         branch = scf.IfOp(arith.AndIOp(mine, some).result, [value.type for value in running], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            inside = [arith.CmpIOp(arith.CmpIPredicate.ult, row, rows).result for row in last]
+            inside = [arith.CmpIOp(arith.CmpIPredicate.ult, row.number, rows).result for row in last]
             # Behind the last row the first one of the turn is read again, and not counted.
-            chosen = [arith.SelectOp(here, row, last[0]).result for here, row in zip(inside, last, strict=True)]
+            chosen = [row.chosen(here, last[0]) for here, row in zip(inside, last, strict=True)]
             done = running
             for here, each in zip(inside, elements(chosen), strict=True):
                 together = _combine(self.members, done, each)
@@ -175,7 +161,7 @@ class ColumnKernel:
             space = ir.Attribute.parse(exchange.SHARED)
             kind = ir.MemRefType.get([threads], value.type, memory_space=space)
             kept.append(memref.ViewOp(kind, shared, rtcalls.index(offset), []).result)
-            offset += threads * self.width * _SLOT
+            offset += _slot_bytes(value.type) * threads
         half = threads // 2
         while half:
             wanted = arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.index(half), self.shape.lanes).result
@@ -207,7 +193,7 @@ class ColumnKernel:
 
     def finish(self, results: list[ir.Value]) -> None:
         """The results, and what the other members make of them."""
-        code, chunk = self._code(rtcalls.index(0)), Chunk(self.column, self.column)
+        code, chunk = self.code, Chunk(self.column, self.column)
         for member in self.members:
             size = len(member.operation.outputs)
             assert member.reducer is not None
@@ -257,8 +243,15 @@ def _combine(members: Sequence[Member], one: Sequence[ir.Value], other: Sequence
 
 def shared_bytes(job: Job, width: int, form: Form) -> int:
     """Shared memory of a block."""
-    count = sum(len(member.operation.outputs) for member in job.region.reductions)
-    return count * form.threads * width * _SLOT
+    kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
+    return sum(_slot_bytes(kind) * width * form.threads for kind in kinds)
+
+
+def _slot_bytes(kind: ir.Type) -> int:
+    """Of a running value; whole words, so that what follows is aligned."""
+    if isinstance(kind, ir.VectorType):
+        return int(kind.shape[0]) * _slot_bytes(kind.element_type)
+    return 8 if isinstance(kind, ir.IndexType) else max(4, rtcalls.storage_bytes(kind))
 
 
 def _divided(number: ir.Value, by: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -19,17 +19,24 @@ from mlir.dialects import arith, gpu, memref, scf
 from aot.lower import rtcalls, tiling
 from aot.lower.fast import places
 from aot.lower.fast.chunks import guard
-from aot.lower.fast.columnkernel import ColumnKernel, Form, Shape, load, shared_bytes, store
+from aot.lower.fast.columnkernel import ColumnKernel, Row, load, shared_bytes, store
+from aot.lower.fast.columnshape import Form, Shape
 from aot.lower.fast.places import is_wide
 from aot.lower.fast.region import FULL, PART, Region
 from aot.lower.fast.rowjob import Job
 
-_FIRST = Form(256, 32, 16)
+_FIRST = Form(512, 32, 8)
 _SECOND = Form(128, 8, 4)
 _SHARED = 48 * 1024
 """Bytes of shared memory that leave room for several blocks on a multiprocessor."""
-_BLOCKS = 528
-"""Of the first launch, about, however few columns there are: four for each multiprocessor of an H100."""
+_BLOCKS = 264
+"""Of the first launch, about, however few columns there are: two for each multiprocessor of an H100."""
+_SHORT = 2048
+"""Rows that fewer blocks manage in the time of a second launch, if each has a narrow strip of columns."""
+_STRIP = 8
+"""Threads side by side then."""
+_STRIPS = 32
+"""And as many of these must there be."""
 _ENOUGH = 3
 """Blocks that must be wanted for the same columns before a second launch is worth its time."""
 
@@ -65,9 +72,12 @@ def launch(job: Job, width: int) -> None:
 
 def _launch(job: Job, width: int) -> None:
     """The columns are a multiple of the width, and aligned."""
-    shape = Shape.of(_form(job), job.space.columns, width)
+    job = _by_number(job)
+    short = _is_short(job, width)
+    across = arith.SelectOp(short, rtcalls.index(_STRIP), rtcalls.index(_FIRST.across)).result
+    shape = Shape.of(_form(job), job.space.columns, width, across)
     tiles = _tiles(job, width, shape)
-    partials = _partials(job, tiles, shape)
+    partials = _partials(job, tiles, shape, short)
     _first(job, width, shape, tiles, partials)
     shared = arith.CmpIOp(arith.CmpIPredicate.ugt, partials.slices, rtcalls.index(1)).result
     with guard(shared):
@@ -82,6 +92,26 @@ def _fits(job: Job, width: int) -> bool:
     return shared_bytes(job, width, _FIRST) <= _SHARED and all(is_wide(kind) for kind in kinds)
 
 
+def _by_number(job: Job) -> Job:
+    """Operands without gaps as lines of elements."""
+    found = {}
+    for source, place in job.places.items():
+        flat = place.kind == FULL and place.flat
+        found[source] = replace(place, memory=places.line(source.value, job.space)) if flat else place
+    return replace(job, places=found)
+
+
+def _is_short(job: Job, width: int) -> ir.Value:
+    """Whether there are few rows, and few columns, but enough for strips."""
+    rows, columns = job.space.rows.value, job.space.columns.value
+    few = arith.CmpIOp(arith.CmpIPredicate.ule, rows, rtcalls.index(_SHORT)).result
+    less = rtcalls.index(_BLOCKS * _FIRST.across * width)
+    narrow = arith.CmpIOp(arith.CmpIPredicate.ult, columns, less).result
+    least = rtcalls.index((_STRIPS - 1) * _STRIP * width)
+    wide = arith.CmpIOp(arith.CmpIPredicate.ugt, columns, least).result
+    return arith.AndIOp(few, arith.AndIOp(narrow, wide).result).result
+
+
 def _form(job: Job) -> Form:
     """Fewer rows in flight where each of them is read from several places."""
     sources = sum(source.kind in (FULL, PART) for source in job.region.sources())
@@ -92,13 +122,14 @@ def _tiles(job: Job, width: int, shape: Shape) -> ir.Value:
     return arith.CeilDivUIOp(job.space.columns.value, arith.MulIOp(shape.lanes, rtcalls.index(width)).result).result
 
 
-def _partials(job: Job, tiles: ir.Value, shape: Shape) -> _Partials:
+def _partials(job: Job, tiles: ir.Value, shape: Shape, short: ir.Value) -> _Partials:
     """Blocks that share columns: no more than fill the device, each with as many turns as the others."""
     one = rtcalls.index(1)
     turns = arith.MaxUIOp(arith.CeilDivUIOp(job.space.rows.value, shape.reach).result, one).result
     wanted = arith.DivUIOp(rtcalls.index(_BLOCKS), arith.MaxUIOp(tiles, one).result).result
     enough = arith.CmpIOp(arith.CmpIPredicate.uge, wanted, rtcalls.index(_ENOUGH)).result
-    each = arith.CeilDivUIOp(turns, arith.SelectOp(enough, wanted, one).result).result
+    wanted = arith.SelectOp(short, one, arith.SelectOp(enough, wanted, one).result).result
+    each = arith.CeilDivUIOp(turns, wanted).result
     slices = arith.CeilDivUIOp(turns, each).result
     alone = arith.CmpIOp(arith.CmpIPredicate.eq, slices, one).result
     rows = arith.SelectOp(alone, rtcalls.index(0), slices).result
@@ -148,8 +179,8 @@ def _second(job: Job, width: int, partials: _Partials) -> None:
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
 
-        def partial(row: ir.Value) -> list[ir.Value]:
-            return [load(memory, [row, kernel.column], width) for memory in partials.memories]
+        def partial(row: Row) -> list[ir.Value]:
+            return [load(memory, [row.number, kernel.column], width) for memory in partials.memories]
 
         done = kernel.reduce(partials.slices, rtcalls.index(0), rtcalls.index(1), lambda rows: map(partial, rows))
         with guard(kernel.is_first):

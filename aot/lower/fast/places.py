@@ -10,13 +10,14 @@ Memory with gaps, or in another order, is indexed by the loops, which are found 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, memref
 
 from aot.lower import rtcalls
 from aot.lower.fast import accesses
+from aot.lower.fast.division import Divisor
 from aot.lower.fast.extents import Key, value_of
 from aot.lower.fast.region import COLUMN, FULL, Region, Source, Store
 
@@ -30,6 +31,12 @@ class Extent:
 
     value: ir.Value
     static: int | None
+    divisor: Divisor | None = None
+    """Where numbers are divided by it, and it is not static."""
+
+    def quotient(self, number: ir.Value) -> ir.Value:
+        """The number divided by the extent, in a kernel."""
+        return arith.DivUIOp(number, self.value).result if self.divisor is None else self.divisor.quotient(number)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,19 @@ class Place:
 def space(region: Region) -> Space:
     """Extents at the insertion point."""
     rows, columns = ([_extent(key) for key in keys] for keys in (region.rows, region.columns))
-    return Space(_product(rows), _product(columns), tuple(rows), tuple(columns))
+    total = _product(rows), _product(columns)
+    return Space(*total, _divisible(rows, total[0]), _divisible(columns, total[1]))
+
+
+def _divisible(extents: Sequence[Extent], total: Extent) -> tuple[Extent, ...]:
+    """Loops but the outermost one are found by division."""
+    return (
+        *extents[:1],
+        *(
+            each if each.static is not None else replace(each, divisor=Divisor.of(each.value, total.value))
+            for each in extents[1:]
+        ),
+    )
 
 
 def _extent(key: Key) -> Extent:
@@ -102,6 +121,11 @@ def place(each: Source | Store, region: Region, room: Space) -> Place:
     inner = len(region.columns) > 1
     runs = bool(each.loops) and each.loops[-1] == last
     return Place(memory, kind, each.loops, flat=False, wide=wide and runs, gaps=not plain, inner=inner and runs)
+
+
+def line(memory: ir.Value, room: Space) -> ir.Value:
+    """All elements of memory without gaps in a row."""
+    return _view(memory, [_product([room.rows, room.columns])])
 
 
 def is_plain(memory: ir.Value) -> bool:
@@ -187,8 +211,8 @@ def digits(value: ir.Value, extents: Sequence[Extent]) -> list[ir.Value]:
     """All indices from their common number."""
     found: list[ir.Value] = []
     for extent in extents[:0:-1]:
-        rest = arith.DivUIOp(value, extent.value).result
-        found.append(arith.SubIOp(value, arith.MulIOp(rest, extent.value).result).result)
+        rest = extent.quotient(value)
+        found.append(_rest(value, rest, extent))
         value = rest
     return [value, *reversed(found)]
 
@@ -196,5 +220,9 @@ def digits(value: ir.Value, extents: Sequence[Extent]) -> list[ir.Value]:
 def digit(value: ir.Value, number: int, extents: Sequence[Extent]) -> ir.Value:
     """One index of several from their common number."""
     for extent in extents[:number:-1]:
-        value = arith.DivUIOp(value, extent.value).result
-    return arith.RemUIOp(value, extents[number].value).result if number else value
+        value = extent.quotient(value)
+    return _rest(value, extents[number].quotient(value), extents[number]) if number else value
+
+
+def _rest(value: ir.Value, quotient: ir.Value, extent: Extent) -> ir.Value:
+    return arith.SubIOp(value, arith.MulIOp(quotient, extent.value).result).result

@@ -17,23 +17,25 @@ from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.chunks import MASKED, Chunk, guard
 from aot.lower.fast.flat import FlatEvaluator
 from aot.lower.fast.places import Place
+from aot.lower.fast.region import FULL
 from aot.lower.fast.rowjob import Job
 
-THREADS = 256
-_VECTORS = 1
-"""Of a thread: few, so that little work reaches many multiprocessors, too."""
+THREADS = 128
+_VECTORS = (2, 1)
+"""Of a thread that reads one operand, or more: few, so that little work reaches many multiprocessors, too."""
 _AT_ONCE = 4
 """Elements of a thread where there are no vectors."""
 
 
 def launch(job: Job, width: int) -> ir.Operation:
     """Emit the kernel at the insertion point."""
-    tile = THREADS * (_VECTORS * width if width > 1 else _AT_ONCE)
+    vectors = _vectors_of(job)
+    tile = THREADS * (vectors * width if width > 1 else _AT_ONCE)
     columns, one = job.space.columns.value, rtcalls.index(1)
     blocks = arith.CeilDivUIOp(columns, rtcalls.index(tile)).result
     fits = _fits(job, width)
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(THREADS), one, one)).operation
-    sizes = {"threads": THREADS, "vectors": _VECTORS, "width": width}
+    sizes = {"threads": THREADS, "vectors": vectors, "width": width}
     tiling.mark(op, job.region.kind, job.region.number, "pointwise", sizes)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
@@ -46,7 +48,7 @@ def launch(job: Job, width: int) -> ir.Operation:
             _elements(job, arith.AddIOp(first, thread).result, behind)
             return op
         with guard(None if fits is True else fits):
-            _vectors(job, width, first, thread)
+            _vectors(job, width, vectors, first, thread)
         if job.space.columns.static is not None and job.space.columns.static % width == 0 and fits is True:
             return op
         left = arith.SubIOp(columns, arith.RemUIOp(columns, rtcalls.index(width)).result).result
@@ -54,6 +56,11 @@ def launch(job: Job, width: int) -> ir.Operation:
         start = start if fits is True else arith.SelectOp(fits, start, first).result
         _elements(job, arith.AddIOp(start, thread).result, behind)
     return op
+
+
+def _vectors_of(job: Job) -> int:
+    full = sum(source.kind == FULL for source in job.region.sources())
+    return _VECTORS[min(len(_VECTORS), max(1, full)) - 1]
 
 
 def _fits(job: Job, width: int) -> ir.Value | bool:
@@ -103,12 +110,12 @@ def _prepared(job: Job, width: int) -> FlatEvaluator:
     return code
 
 
-def _vectors(job: Job, width: int, first: ir.Value, thread: ir.Value) -> None:
+def _vectors(job: Job, width: int, vectors: int, first: ir.Value, thread: ir.Value) -> None:
     code, columns = _prepared(job, width), job.space.columns
-    exact = columns.static is not None and columns.static % (THREADS * _VECTORS * width) == 0
+    exact = columns.static is not None and columns.static % (THREADS * vectors * width) == 0
     begin = arith.AddIOp(first, arith.MulIOp(thread, rtcalls.index(width)).result).result
     chunks = []
-    for number in range(_VECTORS):
+    for number in range(vectors):
         column = bodies.plus(begin, number * THREADS * width)
         behind = arith.AddIOp(column, rtcalls.index(width)).result
         valid = None if exact else arith.CmpIOp(arith.CmpIPredicate.ule, behind, columns.value).result

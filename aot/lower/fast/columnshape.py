@@ -1,0 +1,61 @@
+"""How blocks that reduce rows divide the work: threads side by side, below each other, rows in flight.
+
+In: extents. Out: a Shape, as values of host code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower import rtcalls
+from aot.lower.fast.places import Extent
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a block divides the work."""
+
+    threads: int
+    """A power of two."""
+    across: int
+    """Threads side by side, at most: fewer where there are fewer columns, which leaves more of them for the rows."""
+    unroll: int
+    """Rows that a thread has in flight."""
+
+    def sizes(self) -> dict[str, int]:
+        """For reports."""
+        return {"threads": self.threads, "across": self.across, "rows": self.unroll}
+
+    def lanes(self, columns: Extent, width: int) -> ir.Value:
+        """Threads side by side, on the host: a power of two."""
+        if columns.static is not None:
+            vectors = -(-columns.static // width)
+            return rtcalls.index(min(self.across, 1 << max(0, vectors - 1).bit_length()))
+        found, power = rtcalls.index(1), 1
+        while power < self.across:
+            more = arith.CmpIOp(arith.CmpIPredicate.ugt, columns.value, rtcalls.index(power * width)).result
+            power *= 2
+            found = arith.SelectOp(more, rtcalls.index(power), found).result
+        return found
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The form of the blocks of a launch."""
+
+    form: Form
+    lanes: ir.Value
+    reach: ir.Value
+    """Rows of a block's turn."""
+
+    @staticmethod
+    def of(form: Form, columns: Extent, width: int, across: ir.Value | None = None) -> Shape:
+        """On the host."""
+        lanes = form.lanes(columns, width)
+        if across is not None:
+            lanes = arith.MinUIOp(lanes, across).result
+        depth = arith.DivUIOp(rtcalls.index(form.threads), lanes).result
+        return Shape(form, lanes, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
