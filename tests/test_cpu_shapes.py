@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import cpucall
@@ -171,6 +172,12 @@ def test_results_do_not_depend_on_threads(axes: tuple[int, ...], variant: str) -
     runs = [built.call("f", x, threads=n, split=split) for n in (1, 2, 3, 7) for split in (True, False)]
     assert len({run.results[0].tobytes() for run in runs}) == 1
     assert all(run.regions for run in runs)
+
+
+def test_strips_are_counted_as_the_work_that_they_are() -> None:
+    """Some strips of 16384 elements are worth a thread: not thousands of them, as if a strip were one element."""
+    (grain,) = re.findall(r"call void @aot_rt_parallel\(.*, i64 (\d+)\)", program(SUM, VARIANTS[-1]).llvm_ir)
+    assert 2 <= int(grain) <= 32
 
 
 def test_sums_are_more_accurate_than_one_after_the_other() -> None:

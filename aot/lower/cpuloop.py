@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, scf
 
+from aot import mlir
 from aot.lower import rtcalls
 
 
@@ -76,3 +78,34 @@ def minimum(one: ir.Value, other: ir.Value) -> ir.Value:
 def at_least(value: ir.Value, least: int) -> ir.Value:
     """The value, or ``least`` if it is less."""
     return arith.MaxSIOp(value, rtcalls.index(least)).result
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Bounds of an ``scf.parallel``."""
+
+    bounds: tuple[tuple[ir.Value, ir.Value, ir.Value], ...]
+    """Lower, upper, step of each loop."""
+
+    @staticmethod
+    def of(op: ir.Operation) -> Loops:
+        rank = len(op.regions[0].blocks[0].arguments)
+        operands = list(op.operands)
+        return Loops(tuple(zip(operands[:rank], operands[rank : 2 * rank], operands[2 * rank :], strict=True)))
+
+
+def trips(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
+    """Iterations of a loop; 0 when it runs backwards."""
+    if constant(lower) == 0 and constant(step) == 1:
+        known = constant(upper)
+        return rtcalls.index(max(0, known)) if known is not None else at_least(upper, 0)
+    span = at_least(arith.SubIOp(upper, lower).result, 0)
+    return span if constant(step) == 1 else arith.CeilDivUIOp(span, step).result
+
+
+def constant(value: ir.Value) -> int | None:
+    """The number that an index constant is."""
+    made_by = mlir.owner(value)
+    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
+        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
+    return None

@@ -18,8 +18,8 @@ from mlir import ir
 from mlir.dialects import arith, func, memref, scf
 
 from aot import mlir
-from aot.lower import rtcalls
-from aot.lower.cpuloop import at_least, product
+from aot.lower import cpucost, rtcalls
+from aot.lower.cpuloop import Loops, constant, product, trips
 
 BODY = "aot_cpu_body_"
 """Start of the names of outlined bodies."""
@@ -28,12 +28,6 @@ _SCRATCH_BYTES = 1 << 16
 _CONSTANTS = frozenset({"arith.constant", "memref.get_global"})
 """Repeated in a body instead of handed over."""
 _HOST_ONLY = frozenset({"func.call", "cf.assert", "memref.alloc", "memref.dealloc", "vector.print", "gpu.printf"})
-_WORK = 1 << 19
-"""Operations on elements that are worth waking a thread for."""
-_COSTS = {"math": 16, "arith.divf": 4, "arith.divsi": 16, "arith.divui": 16, "arith.remsi": 16, "arith.remui": 16}
-"""Of operations or dialects, in simple operations; others cost one."""
-_UNKNOWN_TRIPS = 16
-"""Iterations of loops whose bounds are only known inside."""
 
 
 def outline(module: ir.Module) -> tuple[str, ...]:
@@ -85,20 +79,6 @@ def _bytes(kind: ir.MemRefType) -> int:
     return total
 
 
-@dataclass(frozen=True)
-class Loops:
-    """Bounds of an ``scf.parallel``."""
-
-    bounds: tuple[tuple[ir.Value, ir.Value, ir.Value], ...]
-    """Lower, upper, step of each loop."""
-
-    @staticmethod
-    def of(op: ir.Operation) -> Loops:
-        rank = len(op.regions[0].blocks[0].arguments)
-        operands = list(op.operands)
-        return Loops(tuple(zip(operands[:rank], operands[rank : 2 * rank], operands[2 * rank :], strict=True)))
-
-
 def to_loops(nest: ir.Operation) -> None:
     """The nest as ``scf.for`` loops, in any order: that is what parallel means."""
     indices: list[ir.Value] = []
@@ -129,7 +109,7 @@ def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:
         shared = extents if _is_heavy(nest) else extents[:-1] or extents
         count = product(shared)
         inner = extents[len(shared) :]
-        grain = _grain(product([*inner, _cost(nest.regions[0].blocks[0], nest)]))
+        grain = cpucost.grain(inner, nest)
         captured = _captured(nest, [*shared, *(value for bounds in loops.bounds for value in bounds)])
         index = ir.IndexType.get()
         types = [index, index, *(value.type for value in captured)]
@@ -231,56 +211,3 @@ def _captured(nest: ir.Operation, extra: Sequence[ir.Value]) -> list[ir.Value]:
 def sorted_by_place(values: Sequence[ir.Value]) -> list[ir.Value]:
     """Without repetitions, in the order given: sets of operations have no order of their own."""
     return list(dict.fromkeys(values))
-
-
-def trips(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
-    """Iterations of a loop; 0 when it runs backwards."""
-    if constant(lower) == 0 and constant(step) == 1:
-        known = constant(upper)
-        return rtcalls.index(max(0, known)) if known is not None else at_least(upper, 0)
-    span = at_least(arith.SubIOp(upper, lower).result, 0)
-    return span if constant(step) == 1 else arith.CeilDivUIOp(span, step).result
-
-
-def constant(value: ir.Value) -> int | None:
-    """The number that an index constant is."""
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
-        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
-    return None
-
-
-def _grain(work: ir.Value) -> ir.Value:
-    """Iterations that are worth a thread, when one does ``work`` operations."""
-    each = at_least(work, 1)
-    return at_least(arith.DivUIOp(rtcalls.index(_WORK), each).result, 1)
-
-
-def _cost(block: ir.Block, nest: ir.Operation) -> ir.Value:
-    """Operations that one iteration of the nest does, at the insertion point in front of it."""
-    own, total = 1, None
-    for each in block.operations:
-        op = each.operation
-        own += _COSTS.get(op.name, _COSTS.get(op.name.split(".")[0], 1))
-        for region in op.regions:
-            for inner in region.blocks:
-                part = product([_inner_trips(op, nest), _cost(inner, nest)])
-                total = part if total is None else arith.AddIOp(total, part).result
-    return rtcalls.index(own) if total is None else arith.AddIOp(total, rtcalls.index(own)).result
-
-
-def _inner_trips(op: ir.Operation, nest: ir.Operation) -> ir.Value:
-    if op.name == "scf.if":
-        return rtcalls.index(1)
-    inside = set(mlir.walk(nest))
-    bounds = Loops.of(op).bounds if op.name == "scf.parallel" else ()
-    if op.name == "scf.for":
-        bounds = (tuple(list(op.operands)[:3]),)
-    if not bounds or any(_made_in(value, inside) for each in bounds for value in each):
-        return rtcalls.index(_UNKNOWN_TRIPS)
-    return product([trips(*each) for each in bounds])
-
-
-def _made_in(value: ir.Value, inside: set[ir.Operation]) -> bool:
-    made_by = mlir.owner(value)
-    return (made_by.owner.operation if isinstance(made_by, ir.Block) else made_by) in inside

@@ -19,8 +19,8 @@ from mlir.dialects import arith, memref, scf
 from aot import mlir
 from aot.lower import rtcalls
 from aot.lower.accumulate import USER_LOOP
-from aot.lower.cpuloop import nest
-from aot.lower.cpuparallel import Loops, move_body, trips
+from aot.lower.cpuloop import Loops, nest, trips
+from aot.lower.cpuparallel import move_body
 from aot.lower.cpureduce import Reduction
 
 _COLUMNS = 1024
