@@ -163,6 +163,12 @@ class Kernel:
     """Dynamic shared memory in bytes, as such a program; None: 0."""
     cluster: tuple[int, int, int] | None = None
     """Cluster size fixed in the code, in blocks."""
+    cooperative: bool = False
+    """All its blocks run at the same time (``aot.cooperative``)."""
+    programmatic: bool = False
+    """It may begin before the work ahead of it on the stream has ended (``aot.programmatic``)."""
+    priority: int | None = None
+    """Instead of the stream's (``aot.priority``); lower numbers go first."""
     max_block: tuple[int, int, int] | None = None
     """gpu.known_block_size, in threads: the only block size that may be launched."""
     schedule: str = ""

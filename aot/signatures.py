@@ -15,7 +15,15 @@ from aot import dtype
 from aot.model import Argument, ArrayType, CompiledSource, Function, Kernel, Result, ScalarType
 
 _ROLES = {"destination": ", written and returned", "ref": ", may be written"}
-_KERNEL_OPTIONS = {"grid": "_Extents", "block": "_Extents", "shared": "int", "cluster": "_Extents | None"}
+_KERNEL_OPTIONS = {
+    "grid": "_Extents",
+    "block": "_Extents",
+    "shared": "int",
+    "cluster": "_Extents | None",
+    "cooperative": "bool | None",
+    "programmatic": "bool | None",
+    "priority": "int | None",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,8 @@ def _function_signature(function: Function) -> str:
 def _kernel_signature(kernel: Kernel) -> str:
     grid = "grid=None" if kernel.grid else "grid"
     block = "block=None" if kernel.block or kernel.max_block else "block"
-    return _signature(kernel.name, kernel.params, [grid, block, "shared=None", "cluster=None", "stream=None"])
+    others = [f"{name}=None" for name in _KERNEL_OPTIONS if name not in ("grid", "block")]
+    return _signature(kernel.name, kernel.params, [grid, block, *others, "stream=None"])
 
 
 def _signature(name: str, args: Sequence[Argument], options: Sequence[str]) -> str:

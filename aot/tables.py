@@ -86,6 +86,8 @@ class KernelRow:
     block: tuple[Program | None, ...]
     shared: Program | None
     cluster: tuple[int, int, int]
+    how: tuple[int, int, int, int]
+    """cooperative, programmatic, whether there is a priority, and which."""
     required_block: tuple[int, int, int]
     needs: int
     """Number that host code asks for (``aot_rt_serves``); 0: every image holds the kernel."""
@@ -184,6 +186,12 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> KernelRow:
         block=_programs(kernel.block),
         shared=_ended(kernel.shared) if kernel.shared is not None else None,
         cluster=kernel.cluster or (0, 0, 0),
+        how=(
+            int(kernel.cooperative),
+            int(kernel.programmatic),
+            int(kernel.priority is not None),
+            kernel.priority or 0,
+        ),
         required_block=kernel.max_block or (0, 0, 0),
         needs=archneed.code(kernel.needs),
     )

@@ -132,6 +132,12 @@ class TestDescriptions:
         assert [(p.name, p.role) for p in params] == [("x", "ref"), ("n", "scalar"), ("s", "scalar")]
         assert params[0].type == ArrayType("memref", "f32", (None, 8))
 
+    def test_launch_attributes(self) -> None:
+        found = kernel("aot.cooperative, aot.programmatic = false, aot.priority = -3 : i32")
+        assert (found.cooperative, found.programmatic, found.priority) == (True, False, -3)
+        plain = kernel("")
+        assert (plain.cooperative, plain.programmatic, plain.priority) == (False, False, None)
+
     def test_names_by_module_win(self) -> None:
         assert [p.name for p in kernel("", **{"k": ["a", "b", "c"], "m::k": ["x"]}).params] == ["x", "arg1", "arg2"]
 
@@ -161,6 +167,9 @@ class TestDescriptions:
             ("aot.grid = []", "it takes one to three"),
             ("aot.grid = [1, 2, 3, 4]", "it takes one to three"),
             ("aot.grid = [-1]", "-1 is negative"),
+            ("aot.cooperative = 1", "is neither true nor false"),
+            ('aot.priority = "high"', "is no integer of 32 bits"),
+            ("aot.cooperativ", "did you mean aot.cooperative"),
             ('aot.block = ["x"]', "neither an integer nor an affine_map"),
             ("aot.block = [affine_map<(d0, d1, d2) -> (d0)>]", "has 3 dims and 0 symbols; the kernel's memrefs have 2"),
             ("aot.grid = [affine_map<()[s0, s1] -> (s1)>]", "1 of its parameters are integers"),

@@ -36,9 +36,14 @@ class LaunchSizes:
     grid: tuple[Program, ...] | None = None
     block: tuple[Program, ...] | None = None
     shared: Program | None = None
+    cooperative: bool = False
+    programmatic: bool = False
+    priority: int | None = None
 
 
 _NAMES = ("grid", "block", "shared")
+_FLAGS = ("cooperative", "programmatic")
+_ALL = (*_NAMES, *_FLAGS, "priority")
 _MOST_THREADS, _MOST_IN_Z = 1024, 64
 """Per block, on every GPU."""
 
@@ -66,15 +71,37 @@ def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
     shared = programs["shared"]
     if shared is not None and len(shared) != 1:
         raise UnfitError(f"aot.shared has {len(shared)} entries; it has one, the bytes of dynamic shared memory")
-    return LaunchSizes(programs["grid"], programs["block"], shared[0] if shared else None)
+    flags = {name: _flag(kernel, f"aot.{name}") for name in _FLAGS}
+    return LaunchSizes(
+        programs["grid"], programs["block"], shared[0] if shared else None, **flags, priority=_priority(kernel)
+    )
+
+
+def _flag(kernel: mlir.Operation, name: str) -> bool:
+    """``aot.cooperative``, or with ``= true`` or ``= false``."""
+    if name not in kernel.attributes:
+        return False
+    attribute = kernel.attributes[name]
+    if not isinstance(attribute, ir.UnitAttr | ir.BoolAttr):
+        raise UnfitError(f"{name}: '{attribute}' is neither true nor false")
+    return isinstance(attribute, ir.UnitAttr) or bool(attribute.value)
+
+
+def _priority(kernel: mlir.Operation) -> int | None:
+    if "aot.priority" not in kernel.attributes:
+        return None
+    attribute = kernel.attributes["aot.priority"]
+    if not isinstance(attribute, ir.IntegerAttr) or not -(2**31) <= attribute.value < 2**31:
+        raise UnfitError(f"aot.priority: '{attribute}' is no integer of 32 bits")
+    return int(attribute.value)
 
 
 def _check_names(kernel: mlir.Operation) -> None:
     """A misspelt attribute must not pass for none."""
     for full in kernel.attributes:
         name = full.removeprefix("aot.")
-        if name != full and full not in (FUNCTION, NEEDS, BY_VALUE, *TILING) and name not in _NAMES:
-            near = difflib.get_close_matches(name, _NAMES, 1)
+        if name != full and full not in (FUNCTION, NEEDS, BY_VALUE, *TILING) and name not in _ALL:
+            near = difflib.get_close_matches(name, _ALL, 1)
             raise UnfitError(f"{full}: unknown attribute{f'; did you mean aot.{near[0]}?' if near else ''}")
 
 

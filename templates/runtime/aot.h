@@ -72,6 +72,14 @@ typedef struct aot_function {
 enum { AOT_EXPR_END, AOT_EXPR_CONST, AOT_EXPR_DIM, AOT_EXPR_SYM, AOT_EXPR_ADD, AOT_EXPR_MUL, AOT_EXPR_FLOORDIV,
        AOT_EXPR_CEILDIV, AOT_EXPR_MOD };
 
+/* How a kernel is launched, besides its sizes. */
+typedef struct aot_how {
+  uint8_t cooperative;                                         /* all its blocks run at the same time */
+  uint8_t programmatic;                                        /* it may begin before the work ahead of it has ended */
+  uint8_t prioritized;                                         /* `priority` instead of the stream's */
+  int32_t priority;
+} aot_how;
+
 typedef struct aot_kernel {
   const char *symbol;                                          /* name inside the blob */
   const char *name, *doc;                                      /* user's name */
@@ -82,6 +90,7 @@ typedef struct aot_kernel {
   uint8_t bare;                                                /* arrays are passed as one pointer each (llvm.func kernels) */
   const int64_t *grid[3], *block[3], *shared;                  /* default programs; NULL: none */
   uint32_t cluster[3];                                         /* 0: none fixed */
+  aot_how how;
   uint32_t required_block[3];                                  /* 0: any */
   uint16_t needs;                                              /* not in all images: which ones have it, as aot_rt_serves is asked; 0: all */
 } aot_kernel;
@@ -247,7 +256,7 @@ const char *aot_cpu_variant_name(int variant);                 /* "v3"; "none" f
 int aot_cpu_threads(void);                                     /* that a call of CPU code may use, the caller's included */
 /* Launches kernel number `kernel` from C (the Python side's kernel calls): like aot_rt_launch, but an error is recorded in the
  * frame and returned. The frame must be pushed; no aot_run is needed. */
-typedef struct aot_geometry { int64_t grid[3], block[3], cluster[3], shared; } aot_geometry;   /* cluster 0: none; shared in bytes */
+typedef struct aot_geometry { int64_t grid[3], block[3], cluster[3], shared; aot_how how; } aot_geometry;   /* cluster 0: none; shared in bytes */
 int aot_launch(aot_frame *frame, const aot_source *source, uint32_t kernel, const aot_geometry *geometry, void *stream, void **params);
 /* CUresult -> "CUDA_ERROR_...", AOT_E_* -> a word of ours; never NULL. */
 const char *aot_error_name(int code);

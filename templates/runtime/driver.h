@@ -29,7 +29,7 @@ typedef struct CUmemPoolProps {
 typedef struct CUlaunchAttribute {
   int id;
   char pad[4];
-  union { char bytes[64]; unsigned clusterDim[3]; int policy; } value;
+  union { char bytes[64]; unsigned clusterDim[3]; int number; } value;
 } CUlaunchAttribute;
 
 typedef struct CUlaunchConfig {
@@ -61,7 +61,8 @@ enum {                                                         /* attributes and
   CU_DEVICE_MULTIPROCESSORS = 16, CU_DEVICE_REGISTERED_HOST_POINTERS = 91, CU_DEVICE_SHARED_PER_BLOCK_OPTIN = 97, CU_DEVICE_MEMORY_POOLS = 115,
   CU_FUNC_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_SHARED_BYTES = 1, CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
   CU_FUNC_NON_PORTABLE_CLUSTER = 14,
-  CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_CLUSTER_POLICY = 5, CU_CLUSTER_POLICY_SPREAD = 1,
+  CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_CLUSTER_POLICY = 5, CU_CLUSTER_POLICY_SPREAD = 1,
+  CU_LAUNCH_PROGRAMMATIC = 6, CU_LAUNCH_PRIORITY = 8,
   CU_JIT_INFO_LOG_BUFFER = 3, CU_JIT_INFO_LOG_BYTES = 4, CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BYTES = 6,
   CU_JIT_OPTIMIZATION_LEVEL = 7,
   CU_CAPTURE_MODE_RELAXED = 2, CU_CAPTURE_NONE = 0, CU_CAPTURE_ACTIVE = 1,

@@ -107,7 +107,7 @@ void mgpuLaunchKernel(void *function, intptr_t gx, intptr_t gy, intptr_t gz, int
                       void *stream, void **params, void **extra, size_t nparams) {
   (void)extra, (void)nparams;
   aot_frame *frame = aot_frame_here("mgpuLaunchKernel");
-  aot_geometry geometry = { { gx, gy, gz }, { bx, by, bz }, { 0, 0, 0 }, shared };
+  aot_geometry geometry = { { gx, gy, gz }, { bx, by, bz }, { 0, 0, 0 }, shared, { 0 } };
   must(frame, aot_launch_loaded(frame, function, &geometry, aot_stream_or(frame, stream), params));
 }
 
@@ -115,6 +115,6 @@ void mgpuLaunchClusterKernel(void *function, intptr_t cx, intptr_t cy, intptr_t 
                              intptr_t by, intptr_t bz, int32_t shared, void *stream, void **params, void **extra) {
   (void)extra;
   aot_frame *frame = aot_frame_here("mgpuLaunchClusterKernel");
-  aot_geometry geometry = { { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared };
+  aot_geometry geometry = { { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared, { 0 } };
   must(frame, aot_launch_loaded(frame, function, &geometry, aot_stream_or(frame, stream), params));
 }

@@ -70,9 +70,10 @@ typedef struct aot_callable {                                  /* `self` of a fu
   uint64_t loaded_context;                                     /* context that is known to hold the source's module */
 } aot_callable;
 
-enum { AOT_MAX_OPTIONS = 5 };
+enum { AOT_MAX_OPTIONS = 8 };
 enum { AOT_OPTION_STREAM, AOT_OPTION_OUT };                    /* of functions */
-enum { AOT_KERNEL_STREAM, AOT_KERNEL_GRID, AOT_KERNEL_BLOCK, AOT_KERNEL_SHARED, AOT_KERNEL_CLUSTER };
+enum { AOT_KERNEL_STREAM, AOT_KERNEL_GRID, AOT_KERNEL_BLOCK, AOT_KERNEL_SHARED, AOT_KERNEL_CLUSTER, AOT_KERNEL_COOPERATIVE,
+       AOT_KERNEL_PROGRAMMATIC, AOT_KERNEL_PRIORITY };
 
 /* Fills bound[0..nargs) and options[0..noptions) with borrowed references; NULL where an option is not given. */
 int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t given, PyObject *names, PyObject **bound, PyObject **options);

@@ -1,4 +1,5 @@
-/* A kernel's call: kernel(*args, grid=, block=, shared=0, cluster=None, stream=None). In: arguments and sizes. Out: one launch.
+/* A kernel's call: kernel(*args, grid=, block=, shared=0, cluster=None, stream=None, cooperative=,
+ * programmatic=, priority=). In: arguments and sizes. Out: one launch.
  *
  * Sizes that are not passed come from the kernel's own defaults: postfix programs over the arguments' extents and integers. */
 #include "py.h"
@@ -132,11 +133,38 @@ static int read_cluster(const aot_call *call, PyObject *option, int64_t extents[
   return 0;
 }
 
+static int read_flag(PyObject *option, uint8_t *flag) {
+  int truth = option ? PyObject_IsTrue(option) : *flag;
+  *flag = truth == 1;
+  return truth < 0 ? -1 : 0;
+}
+
+/* The kernel's own attributes, unless the call says otherwise. */
+static int read_how(const aot_call *call, PyObject *const *options, aot_how *how) {
+  *how = call->callable->kernel->how;
+  if (read_flag(options[AOT_KERNEL_COOPERATIVE], &how->cooperative) || read_flag(options[AOT_KERNEL_PROGRAMMATIC], &how->programmatic))
+    return -1;
+  if (!options[AOT_KERNEL_PRIORITY])
+    return 0;
+  PyObject *number = PyNumber_Index(options[AOT_KERNEL_PRIORITY]);
+  int over = 0;
+  long long priority = number ? PyLong_AsLongLongAndOverflow(number, &over) : -1;
+  if (!number && !PyErr_ExceptionMatches(PyExc_TypeError))
+    return -1;
+  Py_XDECREF(number);
+  PyErr_Clear();
+  if (!number || over || priority < INT32_MIN || priority > INT32_MAX)
+    return wrong_size(call, "priority", "takes an int: lower numbers go first, as for streams");
+  how->prioritized = 1;
+  how->priority = (int32_t)priority;
+  return 0;
+}
+
 static int read_geometry(const aot_call *call, PyObject *const *options, const environment *values, aot_geometry *geometry) {
   const aot_kernel *kernel = call->callable->kernel;
   PyObject *shared = options[AOT_KERNEL_SHARED];
   if (read_grid(call, options[AOT_KERNEL_GRID], values, geometry->grid) || read_block(call, options[AOT_KERNEL_BLOCK], values, geometry->block) ||
-      read_cluster(call, options[AOT_KERNEL_CLUSTER], geometry->cluster))
+      read_cluster(call, options[AOT_KERNEL_CLUSTER], geometry->cluster) || read_how(call, options, &geometry->how))
     return -1;
   geometry->shared = 0;
   if (shared)

@@ -12,7 +12,8 @@
 
 static const char *const function_options[] = {[AOT_OPTION_STREAM] = "stream", [AOT_OPTION_OUT] = "out"};
 static const char *const kernel_options[] = {[AOT_KERNEL_STREAM] = "stream", [AOT_KERNEL_GRID] = "grid", [AOT_KERNEL_BLOCK] = "block",
-                                             [AOT_KERNEL_SHARED] = "shared", [AOT_KERNEL_CLUSTER] = "cluster"};
+                                             [AOT_KERNEL_SHARED] = "shared", [AOT_KERNEL_CLUSTER] = "cluster", [AOT_KERNEL_COOPERATIVE] = "cooperative",
+                                             [AOT_KERNEL_PROGRAMMATIC] = "programmatic", [AOT_KERNEL_PRIORITY] = "priority"};
 static PyTypeObject *callable_type;
 
 /* ------------------------------------------------------------------ callables */

@@ -1,4 +1,4 @@
-/* Launching: limits checked with their numbers, empty grids skipped, clusters through cuLaunchKernelEx. */
+/* Launching: limits checked with their numbers, empty grids skipped, clusters and other attributes through cuLaunchKernelEx. */
 #include "rt.h"
 
 static const int64_t grid_limit[3] = { INT32_MAX, 65535, 65535 }, block_limit[3] = { 1024, 1024, 64 };
@@ -56,12 +56,31 @@ static int launch_plain(const aot_loaded_kernel *kernel, const aot_geometry *g, 
                                params, NULL);
 }
 
-static int launch_clusters(const aot_loaded_kernel *kernel, const aot_geometry *g, CUstream stream, void **params) {
-  CUlaunchAttribute attributes[2] = { { .id = CU_LAUNCH_CLUSTER_DIMENSION }, { .id = CU_LAUNCH_CLUSTER_POLICY } };
-  for (int i = 0; i < 3; i++) attributes[0].value.clusterDim[i] = (unsigned)g->cluster[i];
-  attributes[1].value.policy = CU_CLUSTER_POLICY_SPREAD;
-  CUlaunchConfig config = { (unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2], (unsigned)g->block[0],
-                            (unsigned)g->block[1], (unsigned)g->block[2], (unsigned)g->shared, stream, attributes, 2 };
+/* A cluster of one block is what every launch has: no need of a driver or device that knows clusters. */
+static int has_clusters(const int64_t *cluster) { return cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1 || cluster[0] < 0; }
+
+static int has_attributes(const aot_how *how) { return how->cooperative || how->programmatic || how->prioritized; }
+
+static CUlaunchAttribute attribute(int id, int number) { return (CUlaunchAttribute){ .id = id, .value.number = number }; }
+
+static unsigned list_attributes(const aot_geometry *g, CUlaunchAttribute *attributes) {
+  unsigned count = 0;
+  if (has_clusters(g->cluster)) {
+    attributes[count] = (CUlaunchAttribute){ .id = CU_LAUNCH_CLUSTER_DIMENSION };
+    for (int i = 0; i < 3; i++) attributes[count].value.clusterDim[i] = (unsigned)g->cluster[i];
+    attributes[++count] = attribute(CU_LAUNCH_CLUSTER_POLICY, CU_CLUSTER_POLICY_SPREAD);
+    count++;
+  }
+  if (g->how.cooperative) attributes[count++] = attribute(CU_LAUNCH_COOPERATIVE, 1);
+  if (g->how.programmatic) attributes[count++] = attribute(CU_LAUNCH_PROGRAMMATIC, 1);
+  if (g->how.prioritized) attributes[count++] = attribute(CU_LAUNCH_PRIORITY, g->how.priority);
+  return count;
+}
+
+static int launch_with_attributes(const aot_loaded_kernel *kernel, const aot_geometry *g, CUstream stream, void **params) {
+  CUlaunchAttribute attributes[5];
+  CUlaunchConfig config = { (unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2], (unsigned)g->block[0], (unsigned)g->block[1],
+                            (unsigned)g->block[2], (unsigned)g->shared, stream, attributes, list_attributes(g, attributes) };
   if (g->cluster[0] * g->cluster[1] * g->cluster[2] > PORTABLE_CLUSTER) {
     int code = aot_cu.cuFuncSetAttribute(kernel->function, CU_FUNC_NON_PORTABLE_CLUSTER, 1);
     if (code) return code;
@@ -69,34 +88,33 @@ static int launch_clusters(const aot_loaded_kernel *kernel, const aot_geometry *
   return aot_cu.cuLaunchKernelEx(&config, kernel->function, params, NULL);
 }
 
-/* A cluster of one block is what every launch has: no need of a driver or device that knows clusters. */
-static int has_clusters(const int64_t *cluster) { return cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1 || cluster[0] < 0; }
-
 static int failed(aot_frame *frame, int code, const aot_loaded_kernel *kernel, const aot_geometry *g) {
-  const char *call = has_clusters(g->cluster) ? "cuLaunchKernelEx" : "cuLaunchKernel";
-  if (!has_clusters(g->cluster))
-    return aot_record_driver(frame, code, "%s of %s, grid %lld x %lld x %lld, block %lld x %lld x %lld, %lld bytes shared", call,
-                             kernel->name, EXTENTS(g->grid), EXTENTS(g->block), (long long)g->shared);
+  int clusters = has_clusters(g->cluster);
+  const char *call = clusters || has_attributes(&g->how) ? "cuLaunchKernelEx" : "cuLaunchKernel";
+  if (!clusters)
+    return aot_record_driver(frame, code, "%s of %s, grid %lld x %lld x %lld, block %lld x %lld x %lld, %lld bytes shared%s", call,
+                             kernel->name, EXTENTS(g->grid), EXTENTS(g->block), (long long)g->shared,
+                             g->how.cooperative ? " (cooperative: all blocks must fit on the device at the same time)" : "");
   return aot_record_driver(frame, code, "%s of %s, grid %lld x %lld x %lld, block %lld x %lld x %lld, cluster %lld x %lld x %lld, "
                                         "%lld bytes shared (clusters need compute capability 9.0 or later)", call, kernel->name,
                            EXTENTS(g->grid), EXTENTS(g->block), EXTENTS(g->cluster), (long long)g->shared);
 }
 
 int aot_launch_loaded(aot_frame *frame, const aot_loaded_kernel *kernel, const aot_geometry *g, CUstream stream, void **params) {
-  int clusters = has_clusters(g->cluster);
+  int clusters = has_clusters(g->cluster), special = clusters || has_attributes(&g->how);
   int code = check_grid(frame, kernel->name, g->grid);
   if (code || is_empty(g->grid)) return code;
   code = check_block(frame, kernel, g->block);
   if (!code) code = check_shared(frame, kernel, g->shared);
   if (!code && AOT_UNLIKELY(clusters)) code = check_cluster(frame, kernel->name, g->cluster, g->grid);
   if (code) return code;
-  if (AOT_UNLIKELY(clusters) && !aot_cu.cuLaunchKernelEx) {
+  if (AOT_UNLIKELY(special) && !aot_cu.cuLaunchKernelEx) {
     char message[256];
     code = aot_driver_lacks("cuLaunchKernelEx", message, sizeof message);
-    return aot_record(frame, code, "kernel %s uses clusters: %s", kernel->name, message);
+    return aot_record(frame, code, "kernel %s uses %s: %s", kernel->name, clusters ? "clusters" : "launch attributes", message);
   }
   frame->worked = 1;
-  code = clusters ? launch_clusters(kernel, g, stream, params) : launch_plain(kernel, g, stream, params);
+  code = special ? launch_with_attributes(kernel, g, stream, params) : launch_plain(kernel, g, stream, params);
   return AOT_LIKELY(!code) ? 0 : failed(frame, code, kernel, g);
 }
 
@@ -149,7 +167,7 @@ int32_t aot_rt_serves(int32_t needs) {
 static inline int is_ordinary(const aot_loaded_kernel *kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                               int64_t shared) {
   const uint32_t *must_be = kernel->required_block;
-  return (uint64_t)(gx - 1) < INT32_MAX && (uint64_t)(gy - 1) < 65535 && (uint64_t)(gz - 1) < 65535 && (uint64_t)(bx - 1) < 1024 &&
+  return !kernel->special && (uint64_t)(gx - 1) < INT32_MAX && (uint64_t)(gy - 1) < 65535 && (uint64_t)(gz - 1) < 65535 && (uint64_t)(bx - 1) < 1024 &&
          (uint64_t)(by - 1) < 1024 && (uint64_t)(bz - 1) < 64 && bx * by * bz <= kernel->max_threads && shared >= 0 &&
          shared <= kernel->max_dynamic_shared &&
          (!must_be || ((!must_be[0] || must_be[0] == bx) && (!must_be[1] || must_be[1] == by) && (!must_be[2] || must_be[2] == bz)));
@@ -158,6 +176,7 @@ static inline int is_ordinary(const aot_loaded_kernel *kernel, int64_t gx, int64
 /* Everything but an ordinary launch that succeeds; `code` is what the driver said to one. Sizes by value: they stay in registers. */
 __attribute__((noinline)) static void launch_any(aot_frame *frame, const aot_source *source, uint32_t kernel, aot_geometry geometry,
                                                  void *stream, void **params, int code) {
+  if (kernel < source->nkernels) geometry.how = source->kernels[kernel].how;
   if (code) code = failed(frame, code, aot_loaded_kernel_of(source, kernel, frame->context_id), &geometry);
   else code = aot_launch(frame, source, kernel, &geometry, stream, params);
   must(frame, code);
@@ -175,7 +194,7 @@ AOT_HOT void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx,
                                  (unsigned)shared, aot_stream_or(frame, stream), params, NULL);
   }
   if (AOT_UNLIKELY(!ordinary || code))
-    launch_any(frame, source, (uint32_t)kernel, (aot_geometry){ { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared }, stream, params, code);
+    launch_any(frame, source, (uint32_t)kernel, (aot_geometry){ { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared, { 0 } }, stream, params, code);
   if (wait && (frame->function->flags & AOT_HOST_SYNC))
     must(frame, aot_wait_stream(frame, aot_stream_or(frame, stream), "its host code waits for a kernel"));
 }

@@ -152,6 +152,8 @@ static int fetch_kernels(const aot_source *source, aot_loaded *entry, char *mess
   for (uint32_t i = 0; i < source->nkernels; i++) {
     const uint32_t *block = source->kernels[i].required_block;
     entry->kernels[i].name = source->kernels[i].name;
+    const aot_how *how = &source->kernels[i].how;
+    entry->kernels[i].special = how->cooperative || how->programmatic || how->prioritized;
     entry->kernels[i].required_block = block[0] || block[1] || block[2] ? block : NULL;
     int code = aot_image_kernel(entry->module, source->kernels[i].symbol, &entry->kernels[i], message, size);
     if (code && code != CUDA_ERROR_NOT_FOUND) return code;

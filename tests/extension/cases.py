@@ -63,7 +63,8 @@ def case_names_and_documentation() -> None:
     assert str(inspect.signature(demo.twice)) == "(x, *, stream=None, out=None)"
     assert str(inspect.signature(demo.square)) == "(x, out, *, stream=None)"
     assert str(inspect.signature(demo.scale)) == (
-        "(x, n, f, y, *, grid=None, block=None, shared=None, cluster=None, stream=None)"
+        "(x, n, f, y, *, grid=None, block=None, shared=None, cluster=None, cooperative=None, programmatic=None, "
+        "priority=None, stream=None)"
     )
     assert demo.twice.__doc__.startswith("Doubles each element.\nA second line.\n\nx: tensor<?xf32>\n")
     assert demo.twice.__module__ == "demopkg.demo"
@@ -746,6 +747,12 @@ def case_kernel_sizes() -> None:
     line = launched(demo.plain, 0, 1, grid=2, block=32, cluster=2)
     assert line == "kernels__plain grid 2x1x1 block 32x1x1 cluster 2x1x1 shared 0 s0"
     assert launched(demo.fixed, None) == "kernels__fixed grid 4x1x1 block 64x2x1 cluster 2x1x1 shared 0 s0"
+    head = "kernels__special grid 4x1x1 block 32x1x1 cluster 0x0x0 shared 0 s0"
+    assert launched(demo.special, None) == f"{head} cooperative 1 priority -2"
+    assert launched(demo.special, None, cooperative=False, programmatic=True) == f"{head} programmatic 1 priority -2"
+    assert launched(demo.special, None, priority=3, cluster=1) == f"{head} cooperative 1 priority 3"
+    refused(TypeError, "priority= takes an int", demo.special, None, priority="high")
+    refused(TypeError, "priority= takes an int", demo.special, None, priority=2**40)
     refused(ValueError, "64", demo.fixed, None, block=32)
     stream = kit.new_stream()
     assert launched(demo.plain, 0, 1, grid=1, block=1, stream=Stream(stream)).endswith("s1")

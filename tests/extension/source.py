@@ -131,6 +131,7 @@ def kernels() -> tuple[Kernel, ...]:
         ),
         kernel("plain", [number("p", "ptr"), number("n", "i64")]),
         kernel("fixed", [number("p", "ptr")], max_block=(64, 2, 1), cluster=(2, 1, 1), grid=((1, 4),)),
+        kernel("special", [number("p", "ptr")], grid=((1, 4),), block=((1, 32),), cooperative=True, priority=-2),
         kernel("bare", [value("x", rows, "ref")], bare=True, grid=((1, 1),), block=((1, 32),)),
         kernel("reads", [Argument("p", ScalarType("ptr"), "in")], grid=((1, 1),), block=((1, 32),)),
     )

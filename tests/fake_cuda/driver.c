@@ -278,8 +278,8 @@ int test_kernel(unsigned kernel, const int64_t *geometry, void *stream, char *me
   frame.stream = stream;
   frame.device = 0;
   aot_push(&frame);
-  aot_geometry g;
-  memcpy(&g, geometry, sizeof g);
+  aot_geometry g = { .how = { 0 } };
+  memcpy(&g, geometry, offsetof(aot_geometry, how));
   code = aot_launch(&frame, &source, kernel, &g, NULL, NULL);
   snprintf(message, size, "%s", frame.message);
   aot_pop(&frame);

@@ -288,8 +288,15 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params, void **extra) {
   (void)extra;
   const unsigned *cluster = c->numAttrs && c->attrs[0].id == CU_LAUNCH_CLUSTER_DIMENSION ? c->attrs[0].value.clusterDim : (unsigned[]){ 0, 0, 0 };
-  CALL("%s grid %ux%ux%u block %ux%ux%u cluster %ux%ux%u shared %u %s", function->name, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
-       c->blockDimY, c->blockDimZ, cluster[0], cluster[1], cluster[2], c->sharedMemBytes, fake_stream_name(c->hStream));
+  char attributes[96] = "";
+  for (unsigned i = 0; i < c->numAttrs; i++) {
+    const char *name = c->attrs[i].id == CU_LAUNCH_COOPERATIVE ? "cooperative" : c->attrs[i].id == CU_LAUNCH_PROGRAMMATIC ? "programmatic"
+                       : c->attrs[i].id == CU_LAUNCH_PRIORITY ? "priority" : NULL;
+    size_t used = strlen(attributes);
+    if (name) snprintf(attributes + used, sizeof attributes - used, " %s %d", name, c->attrs[i].value.number);
+  }
+  CALL("%s grid %ux%ux%u block %ux%ux%u cluster %ux%ux%u shared %u %s%s", function->name, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
+       c->blockDimY, c->blockDimZ, cluster[0], cluster[1], cluster[2], c->sharedMemBytes, fake_stream_name(c->hStream), attributes);
   return launch(function, (unsigned[]){ c->gridDimX, c->gridDimY, c->gridDimZ }, (unsigned[]){ c->blockDimX, c->blockDimY, c->blockDimZ },
                 c->sharedMemBytes, c->hStream, params);
 }

@@ -6,10 +6,10 @@ extern const unsigned char aot_blob_scale[];
 extern const aot_source aot_source_scale;
 static aot_state state_scale;
 static const aot_kernel kernels_scale[] = {
-  { .symbol = "kernels__scale", .name = "scale", .doc = "scale(x, n, *, grid=None, block=None, shared=None, cluster=None, stream=None)\n--\n\nx: memref<?x8xbf16, strided<[?, 1], offset: ?>>, may be written\nn: index\nBlocks are of (32, 1, 1) threads.", .source = &aot_source_scale,
+  { .symbol = "kernels__scale", .name = "scale", .doc = "scale(x, n, *, grid=None, block=None, shared=None, cluster=None, cooperative=None, programmatic=None, priority=None, stream=None)\n--\n\nx: memref<?x8xbf16, strided<[?, 1], offset: ?>>, may be written\nn: index\nBlocks are of (32, 1, 1) threads.", .source = &aot_source_scale,
     .nparams = 2, .callable = 1, .bare = 0,
     .grid = { (const int64_t[]){ INT64_C(2), INT64_C(0), INT64_C(1), INT64_C(32), INT64_C(7), INT64_C(0) }, (const int64_t[]){ INT64_C(3), INT64_C(0), INT64_C(0) }, NULL }, .block = { (const int64_t[]){ INT64_C(1), INT64_C(32), INT64_C(0) }, NULL, NULL },
-    .shared = (const int64_t[]){ INT64_C(2), INT64_C(1), INT64_C(1), INT64_C(3), INT64_C(4), INT64_C(1), INT64_C(2), INT64_C(5), INT64_C(0) }, .cluster = { 2, 1, 1 }, .required_block = { 32, 1, 1 },
+    .shared = (const int64_t[]){ INT64_C(2), INT64_C(1), INT64_C(1), INT64_C(3), INT64_C(4), INT64_C(1), INT64_C(2), INT64_C(5), INT64_C(0) }, .cluster = { 2, 1, 1 }, .how = { 0, 0, 0, 0 }, .required_block = { 32, 1, 1 },
     .params = (const aot_value[]){
     { .name = "x", .type = "memref<?x8xbf16, strided<[?, 1], offset: ?>>", .kind = AOT_ARRAY, .role = AOT_REF,
       .dl_code = AOT_DL_BFLOAT, .dl_bits = 16, .index = 0, .rank = 2, .alias = -1,
@@ -85,10 +85,10 @@ static const aot_function functions_softmax[] = {
   } },
 };
 static const aot_kernel kernels_softmax[] = {
-  { .symbol = "softmax__forward_kernel", .name = "forward_kernel", .doc = "forward_kernel(*, grid, block, shared=None, cluster=None, stream=None)\n--\n\n", .source = &aot_source_softmax,
+  { .symbol = "softmax__forward_kernel", .name = "forward_kernel", .doc = "forward_kernel(*, grid, block, shared=None, cluster=None, cooperative=None, programmatic=None, priority=None, stream=None)\n--\n\n", .source = &aot_source_softmax,
     .nparams = 0, .callable = 0, .bare = 0,
     .grid = { NULL, NULL, NULL }, .block = { NULL, NULL, NULL },
-    .shared = NULL, .cluster = { 0, 0, 0 }, .required_block = { 0, 0, 0 },
+    .shared = NULL, .cluster = { 0, 0, 0 }, .how = { 0, 0, 0, 0 }, .required_block = { 0, 0, 0 },
     .params = NULL },
 };
 static const aot_image images_softmax[] = {

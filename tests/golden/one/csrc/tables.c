@@ -39,10 +39,10 @@ static const aot_function functions_softmax[] = {
   } },
 };
 static const aot_kernel kernels_softmax[] = {
-  { .symbol = "softmax__forward_kernel", .name = "forward_kernel", .doc = "forward_kernel(*, grid, block, shared=None, cluster=None, stream=None)\n--\n\n", .source = &aot_source_softmax,
+  { .symbol = "softmax__forward_kernel", .name = "forward_kernel", .doc = "forward_kernel(*, grid, block, shared=None, cluster=None, cooperative=None, programmatic=None, priority=None, stream=None)\n--\n\n", .source = &aot_source_softmax,
     .nparams = 0, .callable = 0, .bare = 0,
     .grid = { NULL, NULL, NULL }, .block = { NULL, NULL, NULL },
-    .shared = NULL, .cluster = { 0, 0, 0 }, .required_block = { 0, 0, 0 },
+    .shared = NULL, .cluster = { 0, 0, 0 }, .how = { 0, 0, 0, 0 }, .required_block = { 0, 0, 0 },
     .params = NULL },
 };
 static const aot_image images_softmax[] = {
