@@ -156,7 +156,14 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> dict[str, Any]:
 
 
 def _tiling(tiling: Tiling) -> dict[str, Any]:
-    return {"class": tiling.kind, "region": tiling.region, "tile": dict(tiling.tile), "remarks": list(tiling.remarks)}
+    return {
+        "class": tiling.kind,
+        "region": tiling.region,
+        "tile": dict(tiling.tile),
+        "remarks": list(tiling.remarks),
+        "grid": list(tiling.grid),
+        "block": list(tiling.block),
+    }
 
 
 def _parameter(parameter: Argument, kernel: Kernel) -> dict[str, Any]:

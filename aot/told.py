@@ -41,4 +41,5 @@ def code(kernel: Kernel, compiled: CompiledSource) -> str:
 def made(kernel: Kernel, tiling: Tiling) -> str:
     """How a kernel was made, in the words that ``aot.toml`` takes."""
     region = f", region {tiling.region}" if tiling.region else ""
-    return f"{tiling.kind}{region}: {kernel.schedule}: {tiling.text()}"
+    launch = f"; {tiling.launch()}" if tiling.launch() else ""
+    return f"{tiling.kind}{region}: {kernel.schedule}: {tiling.text()}{launch}"

@@ -504,3 +504,18 @@ def test_both_levels_in_one_source() -> None:
     assert {each.name: each.level for each in done.functions} == {"square": TENSOR, "check": TENSOR, "fill": LAUNCH}
     assert [text.split(" (")[0] for text in done.messages] == ["empty", "not now"]
     assert len(done.kernels) == 2
+
+
+def test_launches_are_told_by_the_extents_of_arguments() -> None:
+    source = """
+    func.func @f(%x: tensor<?x33xf32>, %n: index) -> tensor<?x33xf32> {
+      %c0 = arith.constant 0 : index
+      %m = tensor.dim %x, %c0 : tensor<?x33xf32>
+      %e = tensor.empty(%m) : tensor<?x33xf32>
+      %y = linalg.exp ins(%x : tensor<?x33xf32>) outs(%e : tensor<?x33xf32>) -> tensor<?x33xf32>
+      return %y : tensor<?x33xf32>
+    }"""
+    tiling = lower(source, {"f": ["x", "n"]}).kernels[0].tiling
+    assert tiling is not None
+    assert tiling.grid[0].startswith("ceildiv(x.0 * 33, ")
+    assert tiling.launch().endswith(f"threads {tiling.block[0]}")

@@ -66,7 +66,7 @@ def softmax() -> CompiledSource:
     inplace = Function(
         "inplace", "aot_entry_softmax__inplace", "tensor", (Argument("out", rows, "destination"),), (Result(rows, 0),)
     )
-    tiling = Tiling("rows", 1, (("threads", 128), ("rows", 1)), ("masked",))
+    tiling = Tiling("rows", 1, (("threads", 128), ("rows", 1)), ("masked",), ("x.0", "1", "1"), ("128", "1", "1"))
     kernel = Kernel("forward_kernel", "forward_kernel", "softmax__forward_kernel", schedule="row", tiling=tiling)
     return CompiledSource(
         "softmax", "kernels/softmax.mlir", "ab" * 32, (forward, inplace), (kernel,), FATBIN, BOTH, ("bad ?? axis\n",)

@@ -117,12 +117,17 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
     expandshape.rewrite(joined.host)
     dump("joined", joined.host)
     notes += inflight.notes(joined.host)
-    found = kernels.describe(joined, written)
+    found = kernels.describe(joined, written, _arguments(functions, request.source))
     named = entries.named(functions, request.source)
     host_ir = hostcode.lower(joined.host, named, found, request.source, dump) if named else ""
     isolated = device.isolate(joined.host) if joined.device is not None and found else None
     ready = joined.ready
     return LoweredSource(named, found, messages, host_ir, joined.host, isolated, ready, own_chips, notes, general, code)
+
+
+def _arguments(functions: Sequence[Function], source: str) -> dict[str, list[str]]:
+    """Names of the arguments of each host function, by its symbol."""
+    return {entries.lowered_name(each, source): [argument.name for argument in each.args] for each in functions}
 
 
 def _parts(module: mlir.Module, request: Request) -> level.Parts:

@@ -16,7 +16,8 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError, UnknownArch
-from aot.lower import argnames, byvalue, imageneeds, launchsize, level, search, signature, symbols, tiling
+from aot.lower import argnames, byvalue, imageneeds, launchsize, launchtext, level, search, signature, symbols, tiling
+from aot.lower.launchtext import LaunchText
 from aot.lower.outline import Joined, KernelSymbol
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
 
@@ -48,11 +49,19 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
     return found
 
 
-def describe(joined: Joined, written: Written) -> tuple[Kernel, ...]:
-    """All kernels of the blob, in the order in which host code numbers them."""
+def describe(joined: Joined, written: Written, arguments: Names) -> tuple[Kernel, ...]:
+    """All kernels of the blob, in the order in which host code numbers them; ``arguments`` of each host function."""
+    launches = launchtext.texts(joined.host, arguments)
     launched = {symbols.path(op.attributes["kernel"])[-1] for op in search.named(joined.host, "gpu.launch_func")}
     ops = {} if joined.device is None else {mlir.symbol_name(op): op for op in _kernels(joined.device)}
-    return tuple(_complete(each, ops.get(each.symbol), written, launched) for each in joined.kernels)
+    found = (_complete(each, ops.get(each.symbol), written, launched) for each in joined.kernels)
+    return tuple(_with_launch(each, launches.get(each.symbol)) for each in found)
+
+
+def _with_launch(kernel: Kernel, launch: LaunchText | None) -> Kernel:
+    if kernel.tiling is None or launch is None:
+        return kernel
+    return replace(kernel, tiling=replace(kernel.tiling, grid=launch.grid, block=launch.block))
 
 
 def _complete(place: KernelSymbol, op: mlir.Operation | None, written: Written, launched: set[str]) -> Kernel:
