@@ -30,7 +30,7 @@ ROW = Tiling("rows", 1, (("threads", 32),))
 
 
 def source(kernels: tuple[Kernel, ...], usage: tuple[tuple[str, str, int], ...]) -> CompiledSource:
-    used = tuple((symbol, target, Usage(255, 0, 8, spilled, 256)) for symbol, target, spilled in usage)
+    used = tuple((symbol, target, Usage(255, 0, 8, spilled, 256, 0)) for symbol, target, spilled in usage)
     blob = FatBinary(b"", (Image("sm_80", "sm_80", "cubin", 1),), used)
     return CompiledSource("s", "s.mlir", "", (), kernels, blob, ())
 

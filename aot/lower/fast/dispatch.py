@@ -262,7 +262,8 @@ def _choose(job: Job, choice: Choice) -> None:
         choice.limit(["pointwise"], ["width"])
         pointwise.launch(job, plain)
         return
-    if facts.rows == 1 and facts.slices and choice.schedule in ("", totals.NAME) and choice.is_only("width"):
+    total = facts.rows == 1 and facts.slices and totals.fits(job.region)
+    if total and choice.schedule in ("", totals.NAME) and choice.is_only("width"):
         totals.launch(job, choice.width(totals.NAME, table.width(facts)))
         return
     conditions = Conditions(job)

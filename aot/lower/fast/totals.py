@@ -19,7 +19,7 @@ from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, places, rowstores
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
 from aot.lower.fast.exchange import Exchange, shared_memory
-from aot.lower.fast.region import FULL, Product
+from aot.lower.fast.region import FULL, Product, Region
 from aot.lower.fast.rowjob import Job
 
 NAME = "total"
@@ -30,6 +30,12 @@ _BLOCKS = 1024
 """Of the first launch, about."""
 _FINISH = 512
 """Threads of the second launch."""
+
+
+def fits(region: Region) -> bool:
+    """Whether partial results are all that is needed of the elements."""
+    levels = {member.level for member in region.reductions}
+    return levels == {1} and all(store.product.kind != FULL for store in region.stores)
 
 
 def launch(job: Job, width: int) -> None:
