@@ -11,7 +11,7 @@ the function's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
@@ -39,14 +39,6 @@ _STRIPS = 32
 """And as many of these must there be."""
 _ENOUGH = 3
 """Blocks that must be wanted for the same columns before a second launch is worth its time."""
-
-
-@dataclass(frozen=True)
-class _Partials:
-    """Buffers of partial results: slices x columns, for each result of each reduction."""
-
-    memories: tuple[ir.Value, ...]
-    slices: ir.Value
 
 
 def launch(job: Job, width: int) -> None:
@@ -77,13 +69,19 @@ def _launch(job: Job, width: int) -> None:
     across = arith.SelectOp(short, rtcalls.index(_STRIP), rtcalls.index(_FIRST.across)).result
     shape = Shape.of(_form(job), job.space.columns, width, across)
     tiles = _tiles(job, width, shape)
-    partials = _partials(job, tiles, shape, short)
-    _first(job, width, shape, tiles, partials)
-    shared = arith.CmpIOp(arith.CmpIPredicate.ugt, partials.slices, rtcalls.index(1)).result
-    with guard(shared):
-        _second(job, width, partials)
-    for memory in partials.memories:
-        memref.DeallocOp(memory)
+    slices = _slices(job, tiles, shape, short)
+    alone = arith.CmpIOp(arith.CmpIPredicate.eq, slices, rtcalls.index(1)).result
+    branch = scf.IfOp(alone, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        _first(job, width, shape, (tiles, slices), ())
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        memories = _memories(job, slices)
+        _first(job, width, shape, (tiles, slices), memories)
+        _second(job, width, slices, memories)
+        for memory in memories:
+            memref.DeallocOp(memory)
+        scf.YieldOp([])
 
 
 def _fits(job: Job, width: int) -> bool:
@@ -122,7 +120,7 @@ def _tiles(job: Job, width: int, shape: Shape) -> ir.Value:
     return arith.CeilDivUIOp(job.space.columns.value, arith.MulIOp(shape.lanes, rtcalls.index(width)).result).result
 
 
-def _partials(job: Job, tiles: ir.Value, shape: Shape, short: ir.Value) -> _Partials:
+def _slices(job: Job, tiles: ir.Value, shape: Shape, short: ir.Value) -> ir.Value:
     """Blocks that share columns: no more than fill the device, each with as many turns as the others."""
     one = rtcalls.index(1)
     turns = arith.MaxUIOp(arith.CeilDivUIOp(job.space.rows.value, shape.reach).result, one).result
@@ -130,16 +128,15 @@ def _partials(job: Job, tiles: ir.Value, shape: Shape, short: ir.Value) -> _Part
     enough = arith.CmpIOp(arith.CmpIPredicate.uge, wanted, rtcalls.index(_ENOUGH)).result
     wanted = arith.SelectOp(short, one, arith.SelectOp(enough, wanted, one).result).result
     each = arith.CeilDivUIOp(turns, wanted).result
-    slices = arith.CeilDivUIOp(turns, each).result
-    alone = arith.CmpIOp(arith.CmpIPredicate.eq, slices, one).result
-    rows = arith.SelectOp(alone, rtcalls.index(0), slices).result
+    return arith.CeilDivUIOp(turns, each).result
+
+
+def _memories(job: Job, slices: ir.Value) -> list[ir.Value]:
+    """Partial results: slices x columns, for each result of each reduction."""
     dynamic = ir.ShapedType.get_dynamic_size()
-    memories = []
-    for member in job.region.reductions:
-        for value in member.operation.yielded:
-            kind = ir.MemRefType.get([dynamic, dynamic], value.type)
-            memories.append(memref.AllocOp(kind, [rows, job.space.columns.value], []).result)
-    return _Partials(tuple(memories), slices)
+    kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
+    sizes = [slices, job.space.columns.value]
+    return [memref.AllocOp(ir.MemRefType.get([dynamic, dynamic], kind), sizes, []).result for kind in kinds]
 
 
 def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: str) -> ir.Block:
@@ -156,33 +153,29 @@ def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: 
     return body
 
 
-def _first(job: Job, width: int, shape: Shape, tiles: ir.Value, partials: _Partials) -> None:
-    body = _kernel(job, width, shape.form, (tiles, partials.slices), "columns")
+def _first(job: Job, width: int, shape: Shape, blocks: tuple[ir.Value, ir.Value], memories: Sequence[ir.Value]) -> None:
+    """Leave partial results; without memory for them, finish: then all rows are the block's."""
+    body = _kernel(job, width, shape.form, blocks, "columns")
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
-        done = kernel.reduce(job.space.rows.value, body.arguments[1], partials.slices, kernel.elements)
+        done = kernel.reduce(job.space.rows.value, body.arguments[1], blocks[1], kernel.elements)
         with guard(kernel.is_first):
-            alone = arith.CmpIOp(arith.CmpIPredicate.eq, partials.slices, rtcalls.index(1)).result
-            choice = scf.IfOp(alone, has_else=True)
-            with ir.InsertionPoint(choice.then_block):
+            if not memories:
                 kernel.finish(done)
-                scf.YieldOp([])
-            with ir.InsertionPoint(choice.else_block):
-                for value, memory in zip(done, partials.memories, strict=True):
-                    store(value, memory, [body.arguments[1], kernel.column])
-                scf.YieldOp([])
+            for value, memory in zip(done, memories, strict=bool(memories)):
+                store(value, memory, [body.arguments[1], kernel.column])
 
 
-def _second(job: Job, width: int, partials: _Partials) -> None:
+def _second(job: Job, width: int, slices: ir.Value, memories: Sequence[ir.Value]) -> None:
     shape = Shape.of(_SECOND, job.space.columns, width)
     body = _kernel(job, width, _SECOND, (_tiles(job, width, shape), rtcalls.index(1)), "columns-finish")
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
 
         def partial(row: Row) -> list[ir.Value]:
-            return [load(memory, [row.number, kernel.column], width) for memory in partials.memories]
+            return [load(memory, [row.number, kernel.column], width) for memory in memories]
 
-        done = kernel.reduce(partials.slices, rtcalls.index(0), rtcalls.index(1), lambda rows: map(partial, rows))
+        done = kernel.reduce(slices, rtcalls.index(0), rtcalls.index(1), lambda rows: map(partial, rows))
         with guard(kernel.is_first):
             kernel.finish(done)
 

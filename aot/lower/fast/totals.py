@@ -61,15 +61,20 @@ def _launch(job: Job, width: int) -> None:
     turns = arith.MaxUIOp(arith.CeilDivUIOp(vectors, rtcalls.index(_THREADS * _unroll(job))).result, one).result
     # Every block has as many turns as the others, but for one.
     blocks = arith.CeilDivUIOp(turns, arith.CeilDivUIOp(turns, rtcalls.index(_BLOCKS)).result).result
-    dynamic = ir.ShapedType.get_dynamic_size()
-    kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
-    memories = [memref.AllocOp(ir.MemRefType.get([dynamic], kind), [blocks], []).result for kind in kinds]
-    _first(job, width, blocks, memories)
-    shared = arith.CmpIOp(arith.CmpIPredicate.ugt, blocks, one).result
-    with guard(shared):
+    alone = arith.CmpIOp(arith.CmpIPredicate.eq, blocks, one).result
+    branch = scf.IfOp(alone, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        _first(job, width, one, ())
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        dynamic = ir.ShapedType.get_dynamic_size()
+        kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
+        memories = [memref.AllocOp(ir.MemRefType.get([dynamic], kind), [blocks], []).result for kind in kinds]
+        _first(job, width, blocks, memories)
         _second(job, blocks, memories)
-    for memory in memories:
-        memref.DeallocOp(memory)
+        for memory in memories:
+            memref.DeallocOp(memory)
+        scf.YieldOp([])
 
 
 def _unroll(job: Job) -> int:
@@ -91,20 +96,17 @@ def _kernel(job: Job, name: str, blocks: ir.Value, sizes: dict[str, int]) -> ir.
 
 
 def _first(job: Job, width: int, blocks: ir.Value, memories: Sequence[ir.Value]) -> None:
+    """Leave partial results; without memory for them, finish: then everything is the block's."""
     body = _kernel(job, NAME, blocks, {"threads": _THREADS, "vectors": _unroll(job), "width": width})
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = _Kernel(job, width, _THREADS, body)
         partial = kernel.exchanged(kernel.own(blocks))
-        alone = arith.CmpIOp(arith.CmpIPredicate.eq, blocks, rtcalls.index(1)).result
-        choice = scf.IfOp(alone, has_else=True)
-        with ir.InsertionPoint(choice.then_block):
+        if not memories:
             kernel.finish(partial)
-            scf.YieldOp([])
-        with ir.InsertionPoint(choice.else_block):
-            with guard(arith.CmpIOp(arith.CmpIPredicate.eq, kernel.thread, rtcalls.index(0)).result):
-                for value, memory in zip(partial, memories, strict=True):
-                    memref.StoreOp(value, memory, [body.arguments[0]])
-            scf.YieldOp([])
+            return
+        with guard(arith.CmpIOp(arith.CmpIPredicate.eq, kernel.thread, rtcalls.index(0)).result):
+            for value, memory in zip(partial, memories, strict=True):
+                memref.StoreOp(value, memory, [body.arguments[0]])
 
 
 def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> None:
