@@ -6,6 +6,7 @@ driver goes by.
 
 from __future__ import annotations
 
+import importlib
 import io
 import struct
 from collections.abc import Iterator
@@ -59,6 +60,11 @@ def number(data: bytes) -> int:
     flags = int(_elf(data)["e_flags"])
     # CUDA 13 moved the number up by a byte, together with a new ABI version of the file format.
     return flags >> 8 & 0xFF if data[8] >= _NEW_ABI else flags & 0xFF
+
+
+def load() -> None:
+    """Import the reader of ELF files, which takes longer than to read one."""
+    importlib.import_module("elftools.elf.elffile")
 
 
 def _elf(data: bytes) -> Any:

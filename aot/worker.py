@@ -15,7 +15,7 @@ import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aot import codec, fatbin, fileset, job, mlir, toolchain
+from aot import codec, cubin, fatbin, fileset, job, mlir, toolchain
 from aot.cachelevels import Levels
 from aot.errors import AotError, DiskError
 from aot.forked import Crew, Mark
@@ -44,6 +44,7 @@ def prepare(toolkit: str | None, cuda: int | None) -> None:
     """Loads everything that jobs need into this process, of which they are forks."""
     mlir.load()
     fatbin.load()
+    cubin.load()
     importlib.import_module("aot.onesource")
     toolchain.find(toolkit, cuda)
 
