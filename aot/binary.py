@@ -42,13 +42,16 @@ class BuiltImage:
     """The PTX that it was made from, for ``--dump``."""
 
 
-def cubin(module: mlir.Module, target: Target, requested: str, tools: Toolchain) -> BuiltImage:
+def cubin(
+    module: mlir.Module, target: Target, requested: str, tools: Toolchain, *, lineinfo: bool = False
+) -> BuiltImage:
     """Assemble one target's code. The module keeps its gpu.module: a copy is translated."""
     subject = module.context.aot_path or "module"
     with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
         shim = ptxas.make_shim(Path(folder), tools)
         try:
-            data = _translate(module, f'format=bin toolkit="{folder}"')
+            options = f'format=bin toolkit="{folder}"'
+            data = _translate(module, f"{options} opts=-lineinfo" if lineinfo else options)
         except LoweringError as error:
             if shim.died():
                 raise ptxas.death(shim.words(), subject, target.name, tools) from error

@@ -46,6 +46,7 @@ def cli() -> None:
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
 @click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
 @click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")
+@click.option("--lineinfo", is_flag=True, help="Machine code says which line of the source it comes from.")
 @click.option("--split-archs", is_flag=True, help="A package for each generation of GPUs, and one in front of them.")
 @click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")
 @click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")

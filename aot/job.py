@@ -66,6 +66,8 @@ class CompileJob:
     """Tensor-level functions are compiled for CPUs, too."""
     wishes: tuple[Wish, ...] = ()
     """Schedules that ``aot.toml`` names."""
+    lineinfo: bool = False
+    """Machine code says which line it comes from."""
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class Bench:
     tools: Toolchain
     dump: Dump
     crew: forked.Crew
+    lineinfo: bool = False
 
 
 def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
@@ -80,7 +81,7 @@ def _compile(
         selected, remarks = _narrow(job, lowered, tools)
         needs = {arch.target(each.needs) for each in kernels if each.needs}
         selected = selection.specialised(selected, [each for each in needs if toolchain.supports(tools, each)])
-        blob, notes = _device(job, lowered, selected, Bench(tools, dump, crew))
+        blob, notes = _device(job, lowered, selected, Bench(tools, dump, crew, job.lineinfo))
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
             dump("binary", lowered.host)
@@ -208,14 +209,14 @@ def _image(isolated: mlir.Module, target: Target, requested: Target, number: int
     """One target's image; a source's kernels are lowered anew for each."""
 
     def lowered(version: Version) -> mlir.Module:
-        return device.lower(isolated, device.DeviceJob(target, version, number), bench.dump)
+        return device.lower(isolated, device.DeviceJob(target, version, number, lineinfo=bench.lineinfo), bench.dump)
 
     if target.kind == PTX:
         built = binary.ptx(lowered, target, requested.name, bench.tools)
     else:
         version = arch.cubin_ptx(target, bench.tools.ptx)
         assert version is not None, f"{target.name} was checked against the toolchain"
-        built = binary.cubin(lowered(version), target, requested.name, bench.tools)
+        built = binary.cubin(lowered(version), target, requested.name, bench.tools, lineinfo=bench.lineinfo)
     bench.dump.keep(f"{target.name}.ptx", built.ptx.encode())
     return built
 

@@ -190,6 +190,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         triples=planned.triples,
         cpu=planned.cpu,
         compress=planned.compress,
+        lineinfo=planned.lineinfo,
         accumulate=source.accumulate,
         passes=source.passes,
         wishes=source.wishes,

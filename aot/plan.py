@@ -48,6 +48,8 @@ class BuildRequest:
     jobs: int | None = None
     ptx: bool | None = None
     compress: str | None = None
+    lineinfo: bool = False
+    """Machine code says which line it comes from."""
     toolkit: str | None = None
     cuda: int | None = None
     dump: str | None = None
@@ -108,6 +110,7 @@ class Plan:
     notes: tuple[str, ...]
     cpu: bool = False
     """Tensor-level functions are compiled for CPUs, too."""
+    lineinfo: bool = False
 
 
 def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) -> Plan:
@@ -128,7 +131,6 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     )
     out, work = Path(request.out).absolute(), Path(request.work).absolute()
     dump = Path(request.dump).absolute() if request.dump else None
-    work_engine = engine.of(request.executor, request.cache, request.cache_remote, env)
     for place in filter(None, (out, work, dump)):
         fileset.check_writable(place)
     return Plan(
@@ -142,13 +144,14 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         triples=_triples(settings, host=requested.host, sdist=request.sdist),
         compress=fatbin.compression(request.compress or settings.build.compress or "none", tools),
         jobs=request.jobs or (_jobs(env) if request.executor == LOCAL else 0),
-        engine=work_engine,
+        engine=engine.of(request.executor, request.cache, request.cache_remote, env),
         sdist=request.sdist,
         out=out,
         work=work,
         dump=dump,
         notes=(*requested.notes, *_notes(requested.targets, left_out, ptx=ptx)),
         cpu=requested.host,
+        lineinfo=request.lineinfo,
     )
 
 

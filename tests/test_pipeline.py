@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 import tarfile
 import zipfile
@@ -74,6 +75,19 @@ def test_the_ir_of_each_stage_is_kept(built: Built) -> None:
     assert names[0] == job.FIRST_DUMP
     (binary,) = (name for name in names if name.endswith("-binary.mlir"))
     assert "gpu.binary" in (built.folder / "dump" / "tensor_level" / binary).read_text()
+
+
+def test_line_information_names_files_without_their_folder(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    for name, text in {"inner.mlir": KERNEL, "tensor.mlir": TENSOR}.items():
+        (tmp_path / "kernels" / name).write_text(text)
+    result = build_in(tmp_path, archs="sm_80", lineinfo=True).result
+    for blob in inspection.inspect(str(result.wheel)).package.blobs:
+        assert b".debug_line" in blob.data
+        assert f"{blob.source}.mlir".encode() in blob.data
+        assert str(tmp_path).encode() not in blob.data
+    ptx = inspection.ptx_text(str(result.wheel), "iota")
+    assert re.search(r"\.loc\s+1 4 ", ptx), ptx
 
 
 def test_the_same_kernels_in_two_sources_are_stored_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import asynccopies, byvalue, devicemath, devicevectors, imageneeds, needs, search, sharedmemory
+from aot.lower import asynccopies, byvalue, devicemath, devicevectors, imageneeds, lineinfo, needs, search, sharedmemory
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -45,6 +45,8 @@ class DeviceJob:
     """vector.load/store and transfers are aligned to the whole vector. Only code that we generate can
     promise that: at an odd offset such an access faults."""
     optimization: int = 3
+    lineinfo: bool = False
+    """Machine code says which line it comes from."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
     _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, job.target)
+    if job.lineinfo:
+        lineinfo.add(module)
     dump(f"device-{job.target.name}", module)
     return module
 
