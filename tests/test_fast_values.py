@@ -240,6 +240,44 @@ def _rows() -> Program:
     return build(ROW_WORK)
 
 
+BY_THE_LARGEST = """
+#full = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<?x64xf32>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %e = tensor.empty(%rows) : tensor<?xf32>
+  %g = linalg.fill ins(%low : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %m = linalg.reduce { arith.maxnumf } ins(%x : tensor<?x64xf32>) outs(%g : tensor<?xf32>) dimensions = [1]
+  %y = linalg.generic {indexing_maps = [#full, #row, #full], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %m : tensor<?x64xf32>, tensor<?xf32>) outs(%out : tensor<?x64xf32>) {
+  ^bb0(%v: f32, %b: f32, %o: f32):
+    %r = arith.divf %v, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+"""
+
+
+def test_quotients_are_those_of_a_division() -> None:
+    random = np.random.default_rng(7)
+    x = (random.standard_normal((400, 64)) * 10.0 ** random.integers(-12, 12, (400, 64))).astype("f4")
+    x[0, :4] = [0.0, -0.0, np.inf, -np.inf]
+    x[1, :3] = [-0.0, np.nan, 3e38]
+    x[2] = -0.0
+    x[3] = random.integers(0, 1000, 64) * np.float32(1e-45)
+    x[4] = -np.abs(x[4])
+    got = build(BY_THE_LARGEST).call("f", x, np.zeros_like(x)).results[0]
+    with np.errstate(all="ignore"):
+        want = x / np.nanmax(x, 1, keepdims=True)
+    exact = np.abs(want) > 1e-30
+    np.testing.assert_array_equal(got[exact], want[exact])
+    np.testing.assert_allclose(got, want, rtol=2e-7, atol=3e-45)
+    np.testing.assert_array_equal(np.signbit(got)[~np.isnan(want)], np.signbit(want)[~np.isnan(want)])
+
+
 def test_a_native_sum_keeps_its_order() -> None:
     """Halves that add up in their own type stand still at 4; slices of the sum would go on."""
     text = """
