@@ -39,9 +39,14 @@ def form(block: ir.Block, known: Extents, tensors: Collection[ir.Value]) -> Form
     regions: list[Region] = []
     refused: list[tuple[ir.Operation, str]] = []
     growing = _Growing(known, tensors)
-    for op in [each.operation for each in block.operations]:
+    ops = [each.operation for each in block.operations]
+    for op in ops:
         if op.name.startswith("linalg."):
+            # All extents that later operations say are equal, are: what starts a reduction comes before it.
             loops.normalise(op)
+            operations.read(op, known)
+    for op in ops:
+        if op.name.startswith("linalg."):
             read = operations.read(op, known)
             if isinstance(read, str):
                 refused.append((op, read))
