@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { MAX_THREADS = 1024, MAX_CLUSTER = 8, FIBERS = MAX_THREADS * MAX_CLUSTER };
+enum { MAX_THREADS = 1024, MAX_CLUSTER = 16, FIBERS = 8 * MAX_THREADS };
 enum { STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024 };
 typedef void kernel(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
 typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } bytes;
@@ -185,7 +185,7 @@ void cpurun_launch(kernel *function, int64_t gx, int64_t gy, int64_t gz, int64_t
   early = backwards;
   of_block = bx * by * bz;
   threads = of_block * cluster;
-  if (of_block > MAX_THREADS || cluster > MAX_CLUSTER || gx % cluster || dynamic > SHARED) {
+  if (of_block > MAX_THREADS || cluster > MAX_CLUSTER || threads > FIBERS || gx % cluster || dynamic > SHARED) {
     fprintf(stderr, "cpurun: a launch that no GPU has\n");
     abort();
   }

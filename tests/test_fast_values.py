@@ -122,13 +122,14 @@ def test_rows_of_known_length(kind: str) -> None:
         np.testing.assert_allclose(got.astype("f8"), _softmax(x.astype("f8")), rtol=STEPS[kind], atol=1e-7)
 
 
+@pytest.mark.parametrize("need", ["sm_90", "sm_90a"])
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=["softmax", "layernorm"])
-def test_blocks_that_share_a_row(kernel: Kernel) -> None:
+def test_blocks_that_share_a_row(kernel: Kernel, need: str) -> None:
     """Where the device has clusters: few long rows, with and without columns around their vectors."""
-    assert 'aot.needs = "sm_90"' in program(kernel, "f32").ir
+    assert f'aot.needs = "{need}"' in program(kernel, "f32").ir
     random = np.random.default_rng(6)
     served = ctypes.c_int32.in_dll(program(kernel, "f32").library, "cpurun_serves")
-    served.value = archneed.code("sm_90")
+    served.value = archneed.code(need)
     for shape in ((1, 40000), (2, 33333)):
         x = random.standard_normal(shape).astype("f4")
         weights = [random.standard_normal(shape[1]).astype("f4") for _ in range(kernel.weights)]

@@ -42,6 +42,7 @@ typedef struct aot_loaded_kernel {
 /* One image loaded into the current context; `origin` is what messages call it, `source` may be NULL (mgpuModuleLoad). */
 int aot_image_load(const void *image, const char *origin, const aot_source *source, int jit_level, CUmodule *module,
                    char *message, size_t size);
+enum { AOT_PORTABLE_CLUSTER = 8 };                              /* blocks: the most without asking for more */
 int aot_image_kernel(CUmodule module, const char *symbol, aot_loaded_kernel *kernel, char *message, size_t size);
 const aot_loaded_kernel *aot_loaded_kernel_of(const aot_source *source, uint32_t kernel, uint64_t context_id);   /* NULL: not loaded */
 int aot_capture_relax(int *mode);                              /* relaxed capture mode for this thread; put back with the same call */

@@ -2,7 +2,7 @@
 #include "rt.h"
 
 static const int64_t grid_limit[3] = { INT32_MAX, 65535, 65535 }, block_limit[3] = { 1024, 1024, 64 };
-enum { MAX_BLOCK_THREADS = 1024, MAX_CLUSTER = 16, PORTABLE_CLUSTER = 8 };
+enum { MAX_BLOCK_THREADS = 1024, MAX_CLUSTER = 16 };
 
 #define EXTENTS(v) (long long)(v)[0], (long long)(v)[1], (long long)(v)[2]
 
@@ -81,7 +81,7 @@ static int launch_with_attributes(const aot_loaded_kernel *kernel, const aot_geo
   CUlaunchAttribute attributes[5];
   CUlaunchConfig config = { (unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2], (unsigned)g->block[0], (unsigned)g->block[1],
                             (unsigned)g->block[2], (unsigned)g->shared, stream, attributes, list_attributes(g, attributes) };
-  if (g->cluster[0] * g->cluster[1] * g->cluster[2] > PORTABLE_CLUSTER) {
+  if (g->cluster[0] * g->cluster[1] * g->cluster[2] > AOT_PORTABLE_CLUSTER) {
     int code = aot_cu.cuFuncSetAttribute(kernel->function, CU_FUNC_NON_PORTABLE_CLUSTER, 1);
     if (code) return code;
   }

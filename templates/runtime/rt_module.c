@@ -157,6 +157,9 @@ static int fetch_kernels(const aot_source *source, aot_loaded *entry, char *mess
     entry->kernels[i].required_block = block[0] || block[1] || block[2] ? block : NULL;
     int code = aot_image_kernel(entry->module, source->kernels[i].symbol, &entry->kernels[i], message, size);
     if (code && code != CUDA_ERROR_NOT_FOUND) return code;
+    const uint32_t *cluster = source->kernels[i].cluster;
+    if (!code && cluster[0] * cluster[1] * cluster[2] > AOT_PORTABLE_CLUSTER)
+      (void)aot_cu.cuFuncSetAttribute(entry->kernels[i].function, CU_FUNC_NON_PORTABLE_CLUSTER, 1);   /* else the launch says why */
   }
   return 0;
 }

@@ -15,7 +15,7 @@ from mlir.dialects import arith
 from aot.lower import rtcalls
 from aot.lower.fast import places, slices
 from aot.lower.fast.chunks import SHIFTED
-from aot.lower.fast.rowjob import CLUSTERS, Job, Tile
+from aot.lower.fast.rowjob import Job, Tile
 from aot.lower.fast.table import Candidate
 
 SHARED_LIMIT = 99 * 1024
@@ -51,7 +51,7 @@ class Conditions:
             parts.append(self._fits(candidate.tile))
         if candidate.tile.cluster > 1:
             parts.append(self._worth(candidate.tile))
-            parts.append(rtcalls.serves(CLUSTERS))
+            parts.append(rtcalls.serves(candidate.tile.need))
         if self.job.searches() and candidate.tile.width > 1:
             parts.append(self._at_most(_COUNTED))
         if candidate.aligned:

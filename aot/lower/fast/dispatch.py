@@ -251,6 +251,7 @@ def _facts(job: Job) -> Facts:
         bool(job.region.reductions),
         job.space.rows.static,
         slices.fits(job.region),
+        not cached and all(store.product.kind != FULL for store, _ in job.stores),
     )
 
 

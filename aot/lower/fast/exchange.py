@@ -53,7 +53,7 @@ class Exchange:
     def all(self, combiner: Combiner, partial: Sequence[ir.Value], neutral: Sequence[ir.Value]) -> list[ir.Value]:
         """Combine the partial results of all threads of a row."""
         if self.threads <= WARP:
-            return _butterfly(combiner, partial, self.threads, self.count)
+            return _butterfly(combiner, partial, self.threads)
         done = self._across_warps(combiner, _butterfly(combiner, partial, WARP), neutral)
         return done if self.blocks == 1 else self._across_blocks(combiner, done)
 
@@ -131,18 +131,11 @@ def _remote(slot: ir.Value, block: ir.Value, kind: ir.Type) -> ir.Value:
     return llvm.LoadOp(kind, there).res
 
 
-def _butterfly(
-    combiner: Combiner, values: Sequence[ir.Value], threads: int, count: ir.Value | None = None
-) -> list[ir.Value]:
-    """``count``: the threads are fewer, a power of two."""
+def _butterfly(combiner: Combiner, values: Sequence[ir.Value], threads: int) -> list[ir.Value]:
     done = list(values)
     step = threads // 2
     while step:
-        together = combiner.combine(done, [_other(value, step) for value in done])
-        if count is not None:
-            near = arith.CmpIOp(arith.CmpIPredicate.ult, rtcalls.index(step), count).result
-            together = [arith.SelectOp(near, new, old).result for new, old in zip(together, done, strict=True)]
-        done = together
+        done = combiner.combine(done, [_other(value, step) for value in done])
         step //= 2
     return done
 

@@ -19,12 +19,12 @@ from aot.lower.fast.chunks import SHIFTED
 from aot.lower.fast.places import Place, Space
 from aot.lower.fast.region import FULL, Node, Region, Source, Store
 
-CLUSTERS = "sm_90"
-"""The first architecture that has them."""
+_CLUSTERS, _WIDE_CLUSTERS = "sm_90", "sm_90a"
+"""Architectures that have clusters of up to 8 blocks, and of 16."""
+_PORTABLE = 8
 REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
 LOOP_VECTORS = 6
 """Of a thread in loops over a row, about: with fewer threads, more rows are in flight instead."""
-_LEAST_BITS = 2
 _ROOM = 16
 """Bytes that cached rows begin at multiples of."""
 
@@ -41,8 +41,7 @@ class Tile:
     mode: str
     keep: str = REGISTERS
     flexible: bool = False
-    """The host launches as many threads as the row needs, at most ``group``: whole warps, or where that is one warp
-    a power of two, with more rows in the block instead."""
+    """The host launches as many threads as the row needs, whole warps of them, at most ``group``."""
     cluster: int = 1
     """Blocks that share a row, each with its part of it."""
 
@@ -61,6 +60,13 @@ class Tile:
         return (self.group > exchange.WARP) + (self.cluster > 1)
 
     @property
+    def need(self) -> str:
+        """The architecture whose images can hold the kernel; empty: all."""
+        if self.cluster == 1:
+            return ""
+        return _CLUSTERS if self.cluster <= _PORTABLE else _WIDE_CLUSTERS
+
+    @property
     def slack(self) -> int:
         """Columns that a row may have besides whole vectors."""
         return self.width - 1 if self.mode == SHIFTED else 0
@@ -70,8 +76,8 @@ class Tile:
         tiling.mark(launch, region.kind, region.number, self.name, self.sizes(), self.remarks())
         if self.cluster > 1:
             launch.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([self.cluster, 1, 1])
-            imageneeds.mark(launch, CLUSTERS)
-        if self.flexible and self.group > exchange.WARP:
+            imageneeds.mark(launch, self.need)
+        if self.flexible:
             launch.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([self.group])
 
     def sizes(self) -> dict[str, int]:
@@ -114,7 +120,7 @@ class Job:
 
 def threads(job: Job, tile: Tile) -> ir.Value:
     """Threads of a block, on the host."""
-    if not tile.flexible or tile.group <= exchange.WARP:
+    if not tile.flexible:
         return rtcalls.index(tile.threads)
     vectors = tile.vectors if tile.keep == REGISTERS else LOOP_VECTORS
     warp = exchange.WARP * vectors * tile.width * tile.cluster
@@ -123,20 +129,6 @@ def threads(job: Job, tile: Tile) -> ir.Value:
     if tile.keep != REGISTERS:
         count = arith.MinUIOp(count, rtcalls.index(tile.group)).result
     return arith.MaxUIOp(count, rtcalls.index(exchange.WARP)).result
-
-
-def lanes(job: Job, tile: Tile) -> ir.Value | None:
-    """Of a warp with several rows: by how many bits a thread's number is shifted to give its row; None: known."""
-    if not tile.flexible or tile.group > exchange.WARP:
-        return None
-    bits = tile.group.bit_length() - 1
-    found = rtcalls.index(bits)
-    while bits > _LEAST_BITS:
-        bits -= 1
-        fits = rtcalls.index((1 << bits) * tile.vectors * tile.width)
-        short = arith.CmpIOp(arith.CmpIPredicate.ule, job.space.columns.value, fits).result
-        found = arith.SelectOp(short, rtcalls.index(bits), found).result
-    return found
 
 
 def shared_bytes(job: Job, tile: Tile) -> ir.Value | None:

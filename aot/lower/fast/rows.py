@@ -22,7 +22,7 @@ from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
 from aot.lower.fast.region import FULL, Member, Node, Product, Source
 from aot.lower.fast.rowchunks import Part, Work
-from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, lanes, needed, shared_bytes, threads
+from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
 from aot.lower.fast.tallies import Tally, joined, tally
 
 _BLOCK_SIZE = 9
@@ -31,26 +31,24 @@ _BLOCK_SIZE = 9
 
 def launch(job: Job, tile: Tile) -> ir.Operation:
     """Emit the kernel at the insertion point."""
-    bits = lanes(job, tile)
     one = rtcalls.index(1)
     size = (threads(job, tile), one, one)
-    op = gpu.LaunchOp((_blocks(job, tile, bits), one, one), size, dynamic_shared_memory_size=shared_bytes(job, tile))
+    op = gpu.LaunchOp((_blocks(job, tile), one, one), size, dynamic_shared_memory_size=shared_bytes(job, tile))
     op = op.operation
     tile.mark(op, job.region)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        RowKernel(job, tile, body, bits).emit()
+        RowKernel(job, tile, body).emit()
     return op
 
 
-def _blocks(job: Job, tile: Tile, bits: ir.Value | None) -> ir.Value:
+def _blocks(job: Job, tile: Tile) -> ir.Value:
     rows = job.space.rows.value
     if tile.cluster > 1:
         return arith.MulIOp(rows, rtcalls.index(tile.cluster)).result
-    per_block = rtcalls.index(tile.rows) if bits is None else arith.ShRUIOp(rtcalls.index(tile.threads), bits).result
-    return arith.CeilDivUIOp(rows, per_block).result
+    return arith.CeilDivUIOp(rows, rtcalls.index(tile.rows)).result
 
 
 class Edge:
@@ -69,15 +67,13 @@ class RowKernel:
     job: Job
     tile: Tile
     block: ir.Block
-    bits: ir.Value | None = None
-    """Of a thread's number, those that count the threads of a row, where only the launch knows."""
     chunks: list[Chunk] = field(default_factory=list)
     """Kept from pass to pass when the row is in registers."""
 
     def begin(self, row: ir.Value | None = None, part: Part | None = None) -> None:
         """Find the thread's row and place, and what is one for the row; without a row given, by the block."""
         tile, job, thread = self.tile, self.job, self.block.arguments[3]
-        group = self._group()
+        group = self.block.arguments[_BLOCK_SIZE] if tile.flexible else rtcalls.index(tile.group)
         self.lane = thread if tile.rows == 1 else arith.RemUIOp(thread, group).result
         self.here: ir.Value | None = None
         if row is None and tile.cluster > 1:
@@ -97,12 +93,6 @@ class RowKernel:
         if tile.keep == SHARED and shared is not None:
             rowcopy.fill(self.deal, rowcopy.make(job, tile, shared))
 
-    def _group(self) -> ir.Value:
-        """Threads of a row."""
-        if self.bits is not None:
-            return arith.ShLIOp(rtcalls.index(1), self.bits).result
-        return self.block.arguments[_BLOCK_SIZE] if self.tile.flexible else rtcalls.index(self.tile.group)
-
     def emit(self) -> None:
         """All of the kernel."""
         region = self.job.region
@@ -120,14 +110,10 @@ class RowKernel:
         tile = self.tile
         if tile.rows == 1:
             return self.block.arguments[0], None
-        if self.bits is None:
-            each, mine = rtcalls.index(tile.rows), arith.DivUIOp(thread, group).result
-        else:
-            each = arith.ShRUIOp(rtcalls.index(tile.threads), self.bits).result
-            mine = arith.ShRUIOp(thread, self.bits).result
+        each, mine = rtcalls.index(tile.rows), arith.DivUIOp(thread, group).result
         row = arith.AddIOp(arith.MulIOp(self.block.arguments[0], each).result, mine).result
         count = self.job.space.rows
-        if self.bits is None and count.static is not None and count.static % tile.rows == 0:
+        if count.static is not None and count.static % tile.rows == 0:
             return row, None
         here = arith.CmpIOp(arith.CmpIPredicate.ult, row, count.value).result
         last = arith.SubIOp(count.value, rtcalls.index(1)).result

@@ -21,19 +21,14 @@ _VECTOR_BYTES = 16
 _WARP = 32
 _SHORT = ((8, 16), (16, 8), (32, 4))
 """Threads for a row of as many vectors, and rows in a block."""
-_WARP_ELEMENTS = 24
-"""Of a thread, where a warp has a row."""
-_ELEMENTS = 16
-"""Of a thread, where registers hold the row: with more, fewer threads fit, and too few loads are in flight."""
-_MOST_VECTORS = 4
-"""And not more vectors than that: elements of 8 bytes take two registers."""
-_FEW_VECTORS = 2
-"""Enough of them, where a block has the threads."""
 _BLOCK = 512
 """Threads that share a row in registers, at most: longer rows do as well in shared memory."""
 _LOOP_THREADS = 512
-_CLUSTER = 8
-"""Blocks, the most that every device with clusters has."""
+_FEW_VECTORS = 2
+_CLUSTER, _WIDE_CLUSTER, _CLUSTER_THREADS = 8, 16, 256
+"""Blocks of a cluster, and threads of each: with small parts of a row, a multiprocessor holds parts of several rows."""
+_WIDE_PART = 100 * 1024
+"""Bytes of a row that a block of a wide cluster may have: of more, too few would fit the multiprocessors together."""
 _LOOP_ELEMENTS = 16
 """Of a thread and turn, in kernels that loop over a row."""
 
@@ -51,6 +46,8 @@ class Facts:
     rows: int | None = None
     slices: bool = False
     """Whether blocks may share a row."""
+    light: bool = False
+    """Whether a row is read once and has results for the row only."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,27 @@ class Candidate:
         if self.tile.mode != SHIFTED or self.tile.keep == REGISTERS:
             return self
         return replace(self, tile=replace(self.tile, mode=MASKED), multiple=True)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Vectors of a thread, where registers hold a row."""
+
+    warp: int
+    """At most, where a warp has the row: some lanes of work for each exchange."""
+    block: tuple[int, ...]
+    """Where a block has it: few, so that many threads load; more where the row needs them."""
+
+
+def _held(facts: Facts) -> Held:
+    """With more than 16 elements that stay, or 24 in a warp, fewer threads fit, and too few loads are in flight.
+
+    What is read once does not stay: there, more for each thread makes up for the exchange.
+    """
+    wide = width(facts)
+    if facts.light:
+        return Held(min(8, 32 // wide), (4,))
+    return Held(min(4, 24 // wide), (2, min(4, 16 // wide)))
 
 
 def width(facts: Facts) -> int:
@@ -135,7 +153,7 @@ def _static(facts: Facts) -> list[Candidate]:
         return _narrow(columns)
     multiple = columns % wide == 0
     units = -(-columns // wide) if multiple else columns // wide
-    dealt = _dealt(units, wide, 1 if multiple else least_threads(wide))
+    dealt = _dealt(units, _held(facts), 1 if multiple else least_threads(wide))
     if dealt is None:
         return _loops(facts, wide, [MASKED if multiple else SHIFTED])
     group, rows = dealt
@@ -145,14 +163,14 @@ def _static(facts: Facts) -> list[Candidate]:
     return [Candidate(Tile("row", group, rows, vectors, wide, mode))]
 
 
-def _dealt(units: int, wide: int, least: int) -> tuple[int, int] | None:
+def _dealt(units: int, held: Held, least: int) -> tuple[int, int] | None:
     """Threads for a row, ``least`` or more, and rows in a block; None when registers cannot hold so many vectors."""
     for group, rows in _SHORT:
         if least <= group >= units:
             return group, rows
-    if units <= _WARP * _vectors(wide, _WARP_ELEMENTS):
+    if units <= _WARP * held.warp:
         return _WARP, 4
-    for vectors in (_FEW_VECTORS, _vectors(wide, _ELEMENTS)):
+    for vectors in held.block:
         group = _WARP * -(-units // (_WARP * vectors))
         if group <= _BLOCK:
             return group, 1
@@ -162,10 +180,6 @@ def _dealt(units: int, wide: int, least: int) -> tuple[int, int] | None:
 def least_threads(wide: int) -> int:
     """For a row that begins anywhere: each column before or behind its whole vectors takes one."""
     return 2 * wide
-
-
-def _vectors(wide: int, elements: int) -> int:
-    return min(_MOST_VECTORS, elements // wide)
 
 
 def _narrow(columns: int) -> list[Candidate]:
@@ -182,30 +196,36 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     wide = width(facts)
     if wide == 1:
         return []
-    tiles = [Tile("row", _WARP, 4, 1, wide, MASKED, flexible=True)]
-    tiles.append(Tile("row", _WARP, 4, _vectors(wide, _WARP_ELEMENTS), wide, MASKED))
-    vectors = _vectors(wide, _ELEMENTS)
-    tiles += [Tile("row", _BLOCK, 1, vectors, wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
+    held = _held(facts)
+    tiles = [Tile("row", group, rows, 1, wide, MASKED) for group, rows in _SHORT[1:]]
+    tiles.append(Tile("row", _WARP, 4, held.warp, wide, MASKED))
+    tiles += [Tile("row", _BLOCK, 1, held.block[-1], wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
     found = [
         Candidate(each, most=each.reach + each.slack, least=2 * wide, multiple=each.mode == MASKED) for each in tiles
     ]
-    return found + _loops(facts, wide, [SHIFTED])
+    return found + _loops(facts, wide, [MASKED, SHIFTED])
 
 
 def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
-    """Rows that no block holds in registers."""
-    found = []
-    for mode in modes:
-        memory = replace(in_memory(facts), mode=mode)
-        tiles = [memory]
-        if facts.row_bytes:
-            shared = replace(memory, vectors=_FEW_VECTORS, keep=SHARED, flexible=True)
-            tiles = [replace(shared, name="cluster-row", cluster=_CLUSTER), shared, memory]
-        tiles = tiles if facts.columns is None else [_fixed(each, facts.columns) for each in tiles]
-        several = mode == MASKED
-        found += [Candidate(each, least=2 * wide, multiple=several, shared=each.keep == SHARED) for each in tiles]
-    clusters = sum(each.tile.cluster > 1 for each in found)
-    return [*found[:clusters], *_sliced(facts), *found[clusters:]]
+    """Rows that no block holds in registers; the last mode takes them all."""
+    memory = replace(in_memory(facts), mode=modes[-1])
+    clusters, shared = [], []
+    if facts.row_bytes:
+        kept = replace(memory, vectors=_FEW_VECTORS, keep=SHARED, flexible=True)
+        shared = [_kept(replace(kept, mode=mode), facts) for mode in modes]
+        group = replace(kept, name="cluster-row", group=_CLUSTER_THREADS)
+        if facts.row_bytes >= 4:
+            most = _WIDE_CLUSTER * _WIDE_PART // facts.row_bytes
+            clusters = [replace(_kept(replace(group, cluster=_WIDE_CLUSTER), facts), most=most)]
+        clusters.append(_kept(replace(group, cluster=_CLUSTER), facts))
+    last = Candidate(memory, least=2 * wide, multiple=memory.mode == MASKED)
+    return [*clusters, *_sliced(facts), *shared, last]
+
+
+def _kept(tile: Tile, facts: Facts) -> Candidate:
+    """With the row in shared memory."""
+    tile = tile if facts.columns is None else _fixed(tile, facts.columns)
+    return Candidate(tile, least=2 * tile.width, multiple=tile.mode == MASKED, shared=True)
 
 
 def in_memory(facts: Facts) -> Tile:
