@@ -9,6 +9,7 @@ document. Exit codes: 0 done, 1 the build or a check failed, 2 wrong use, 3 a to
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
@@ -71,16 +72,16 @@ def build(
         raise click.UsageError("--verbose and --quiet exclude each other")
     if options["toolkit"] and cuda:
         raise click.UsageError("--toolkit and --cuda exclude each other")
-    from aot import pipeline, split
+    from aot.plan import BuildRequest
 
-    request = pipeline.BuildRequest(sources, cuda=int(cuda) if cuda else None, **options)
+    shown = importlib.import_module("aot.split" if split_archs else "aot.pipeline")
+    request = BuildRequest(sources, cuda=int(cuda) if cuda else None, **options)
     reporter = report.reporter(quiet=quiet, verbose=verbose)
     built: Any
     try:
-        built = split.build(request, reporter) if split_archs else pipeline.build(request, reporter)
+        built = shown.build(request, reporter)
     finally:
         reporter.close()
-    shown = split if split_archs else pipeline
     if as_json:
         print_json(shown.as_json(built))
         return

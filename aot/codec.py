@@ -38,9 +38,9 @@ assert ValueType == ArrayType | ScalarType
 
 
 def encode(value: Any) -> bytes:
-    """The value as JSON: sorted, one line per field, the same bytes for the same value."""
+    """The value as JSON: sorted, in one line, the same bytes for the same value."""
     plain = _CONVERTER.unstructure(value, unstructure_as=type(value))
-    return document(plain)
+    return json.dumps(plain, sort_keys=True, ensure_ascii=False).encode("utf-8")
 
 
 def decode(data: bytes, kind: type[Value]) -> Value:

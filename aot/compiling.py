@@ -8,6 +8,7 @@ In: jobs. Out: what was done, and their CompiledSources, in order; or one error 
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aot import codec, fileset, foreman, job, process, rules, workshop
+from aot import codec, fileset, foreman, job, process, resources, rules, workshop
 from aot.engine import LOCAL
 from aot.errors import AotError, DiskError, ToolMissing, together
 from aot.executor import Orders
@@ -26,6 +27,7 @@ from aot.job import CompileJob, Failure
 from aot.model import CompiledSource
 from aot.process import Companion, Completed
 from aot.report import Reporter
+from aot.stamp import Stamp
 
 FINISHED = "ninja: no work to do."
 
@@ -103,9 +105,7 @@ class Ledger:
 
 def run(jobs: Sequence[CompileJob], floor: Floor, reporter: Reporter) -> dict[str, Done]:
     """Has all jobs done whose results are not there yet; a failing source does not stop the others."""
-    edges = [_edge(each, floor.work) for each in sorted(jobs, key=_weight, reverse=True)]
-    build_file = floor.work / "build.ninja"
-    fileset.write_file(build_file, rules.build_file(edges, str(floor.work)).encode())
+    build_file = _build_file([_edge(each, floor.work) for each in sorted(jobs, key=_weight, reverse=True)], floor.work)
     todo = process.run([ninja(), "-n", "-f", str(build_file)], cwd=floor.work)
     said = todo.stdout.decode("utf-8", "replace")
     if FINISHED in said:
@@ -131,6 +131,17 @@ def ninja() -> str:
     if found is None:
         raise ToolMissing("ninja was not found", hint="install it with: python -m pip install 'aot[build]'")
     return os.path.abspath(found)
+
+
+def _build_file(edges: Sequence[rules.Edge], work: Path) -> Path:
+    """Writes what ninja reads, if other edges stand there."""
+    made_from = f"{sys.executable} {resources.digest(resources.build_rules())} {edges}"
+    stamp = Stamp(work / "rules.json", hashlib.sha256(made_from.encode()).hexdigest())
+    file = work / "build.ninja"
+    if stamp.read(str) is None:
+        fileset.write_file(file, rules.build_file(edges, str(work)).encode())
+        stamp.write("", [file])
+    return file
 
 
 def _edge(each: CompileJob, work: Path) -> rules.Edge:

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aot.engine import LOCAL
-from aot.job import CompileJob
+from aot.job import CompileJob, JobDone
 from aot.toolid import Identity
-from aot.worker import JobDone
 
 
 @dataclass(frozen=True)

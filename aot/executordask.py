@@ -24,9 +24,8 @@ from aot.engine import DASK
 from aot.errors import AotError, ToolMissing
 from aot.executor import Orders, Running
 from aot.executorlocal import Ended
-from aot.job import CompileJob, Failure
+from aot.job import CompileJob, Failure, JobDone
 from aot.toolid import Identity
-from aot.worker import JobDone
 
 CONNECT_SECONDS = 10
 
@@ -140,7 +139,7 @@ class Sent:
             fileset.write_file(folder / name, answer.files[name])
         if answer.code == 0:
             self.owner.levels.put(job.key(self.todo), worker.packed(job.read_result(self.todo)))
-        how = worker.BUILT if answer.code == 0 else ""
+        how = job.BUILT if answer.code == 0 else ""
         return JobDone(answer.code, how, notes=self.owner.levels.notes())
 
     def stop(self) -> None:

@@ -23,8 +23,7 @@ from aot import cachelevels, codec, fileset, forked, job, memory, process, worke
 from aot.cachelevels import Levels
 from aot.executor import Orders, Running
 from aot.forked import Child, Outcome
-from aot.job import CompileJob, Failure
-from aot.worker import JobDone
+from aot.job import CompileJob, Failure, JobDone
 
 USUAL_PEAK = 512 << 20
 """Memory that a job is expected to take when nothing is known about it, in bytes."""
@@ -154,7 +153,7 @@ class Forked:
         if outcome.data is None:
             _explain(self.todo, outcome)
         done = codec.decode(outcome.data, JobDone) if outcome.data is not None else JobDone(code=1)
-        if done.how == worker.BUILT:
+        if done.how == job.BUILT:
             job.write_cost(self.todo, job.Cost(outcome.peak_bytes, outcome.done.seconds))
         if not done.disk:
             fileset.write_file(Path(self.todo.output) / job.LOG, outcome.done.stderr)

@@ -30,8 +30,7 @@ from pathlib import Path
 from aot import codec, executor, fileset, job
 from aot.errors import AotError, DiskError
 from aot.executor import Executor, Orders, Running
-from aot.job import CompileJob
-from aot.worker import JobDone
+from aot.job import CompileJob, JobDone
 
 READY, START, DONE, FATAL, NOTE, DISK = "ready", "start", "done", "fatal", "note", "disk"
 """States of an Event: the executor is ready, a job begins, a job ended, nothing can be done, the user should know,

@@ -23,6 +23,7 @@ from aot.wishes import Wish
 RESULT, FAILURE, BLOB, LOG, COST = "source.json", "error.json", "blob.fatbin", "worker.log", "cost.json"
 FIRST_DUMP = "00-source.mlir"
 """The file that every dump begins with."""
+BUILT, CACHED = "built", "cached"
 BUG = "bug"
 """Failure.kind of an exception that is no AotError: its message is the traceback."""
 
@@ -89,6 +90,19 @@ class Failure:
     message: str
     hint: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobDone:
+    """What came of a job."""
+
+    code: int
+    """0, or 1 when its folder holds an error."""
+    how: str = ""
+    """``built`` or ``cached``, when it went well."""
+    disk: str = ""
+    """Why nothing could be written, not even an error."""
+    notes: tuple[str, ...] = ()
 
 
 def write_result(job: CompileJob, compiled: CompiledSource) -> None:

@@ -3,33 +3,23 @@
 In: the tree, written and as a value. Out: a BuiltWheel in the work folder. The key is the digest of the tree's bytes
 and of what turns them into a wheel: the C compiler, the C library, Python and the packaging tools.
 
->>> len(identity())
-64
+>>> wheel_of(files, tree, folder, wheel.Options(), Levels()).wheel.name   # doctest: +SKIP
+'kernels-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl'
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import platform
-import shutil
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
-from aot import ccompiler, codec, fileset, wheel
+from aot import codec, fileset, packid, wheel
 from aot.cachelevels import Levels
 from aot.fileset import FileSet
 from aot.stamp import Stamp
 from aot.wheel import BuiltWheel
 
 RECORD = "made.json"
-_TOOLS = ("build", "scikit-build-core", "cmake", "ninja", "auditwheel")
-_VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ASFLAGS", "CPATH", "LIBRARY_PATH", "C_INCLUDE_PATH")
-_PREFIXES = ("CMAKE_", "SKBUILD_")
-"""Starts of further environment variables that steer compilers."""
 
 
 @dataclass(frozen=True)
@@ -59,31 +49,8 @@ def wheel_of(files: FileSet, tree: Path, folder: Path, options: wheel.Options, l
     return made
 
 
-def identity() -> str:
-    """The digest of what turns a tree into a wheel."""
-    return hashlib.sha256("\n".join(_parts()).encode()).hexdigest()
-
-
-def _parts() -> Iterator[str]:
-    yield f"{sys.version} {platform.machine()} {' '.join(platform.libc_ver())}"
-    for name in _TOOLS:
-        try:
-            yield f"{name} {metadata.version(name)}"
-        except metadata.PackageNotFoundError:
-            yield f"{name} from elsewhere"
-    for program in (str(ccompiler.find()), shutil.which("as"), shutil.which("ld")):
-        if program:
-            stat = os.stat(program)
-            yield f"{os.path.realpath(program)} {stat.st_size} {stat.st_mtime_ns}"
-    yield from (f"{name}={os.environ[name]}" for name in sorted(os.environ) if _steers(name))
-
-
-def _steers(name: str) -> bool:
-    return name in _VARIABLES or name.startswith(_PREFIXES)
-
-
 def _key(files: FileSet, options: wheel.Options) -> str:
-    digest = hashlib.sha256(f"{identity()} {options}".encode())
+    digest = hashlib.sha256(f"{packid.identity()} {options}".encode())
     for path in sorted(files):
         digest.update(f"{path}\0{hashlib.sha256(files[path]).hexdigest()}\n".encode())
     return digest.hexdigest()

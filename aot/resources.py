@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from aot.errors import ToolMissing
@@ -28,6 +29,15 @@ def build_rules() -> Path:
 def examples() -> Path:
     """The folder of examples: ``kernels/``, and ``references.py`` with what they compute."""
     return _folder("examples")
+
+
+def digest(folder: Path, pattern: str = "*") -> str:
+    """The digest of all files in a folder whose names fit, by their paths in it."""
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob(pattern) if path.is_file() and not path.name.startswith(".")):
+        data = file.read_bytes()
+        found.update(f"{file.relative_to(folder).as_posix()} {len(data)}\n".encode() + data)
+    return found.hexdigest()
 
 
 def _folder(name: str) -> Path:

@@ -14,8 +14,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jinja2
-
 from aot import resources
 
 
@@ -35,6 +33,9 @@ class Edge:
 
 def build_file(edges: Sequence[Edge], work: str) -> str:
     """The text of ``build.ninja`` for a work folder."""
+    # Imported here: most builds find the file that they need.
+    import jinja2
+
     folder = resources.build_rules()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False

@@ -9,10 +9,11 @@ schedule than the general one; and details for those who ask with ``-v``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from aot.buildresult import BuiltSource, size
+from aot.buildresult import BuildResult, BuiltSource, size
 from aot.model import CompiledSource, Kernel
+from aot.report import Reporter
 from aot.tiling import Tiling
 
 
@@ -22,6 +23,16 @@ def notes(built: BuiltSource) -> Iterator[str]:
     if built.general:
         more = len(built.general) - 1
         yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"
+
+
+def tell_notes(result: BuildResult, before: Sequence[str], tell: Reporter) -> None:
+    """Notes of a whole build; ``before``: sources of which it was told already that they are left out."""
+    for name in result.left_out:
+        if name not in before:
+            tell.note(f"source '{name}' is left out: it has no code for what was asked for")
+    for each in result.sources:
+        for note in notes(each):
+            tell.note(f"{each.path}: {note}")
 
 
 def details(compiled: CompiledSource) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Identity:
 def of(tools: Toolchain) -> Identity:
     """The identity of these tools, and of this aot."""
     return Identity((
-        ("aot", f"{aot.__version__} ({_own_bytes()[:12]})"),
+        ("aot", f"{aot.__version__} ({resources.digest(resources.PACKAGE, '*.py')[:12]})"),
         ("MLIR", _mlir()),
         ("LLVM", tools.llvm_version),
         ("ptxas", f"{tools.ptxas_version} ({tools.ptxas_build})"),
@@ -51,14 +51,6 @@ def differences(wanted: Identity, found: Identity) -> list[str]:
     return [
         f"{name} {there.get(name)} instead of {version}" for name, version in wanted.parts if there.get(name) != version
     ]
-
-
-def _own_bytes() -> str:
-    """The bytes of aot itself, which change in a checkout without its version."""
-    digest = hashlib.sha256()
-    for file in sorted(resources.PACKAGE.rglob("*.py")):
-        digest.update(file.relative_to(resources.PACKAGE).as_posix().encode() + b"\0" + fileset.read_file(file) + b"\0")
-    return digest.hexdigest()
 
 
 def _mlir() -> str:

@@ -12,32 +12,18 @@ from __future__ import annotations
 import importlib
 import traceback
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from aot import codec, cubin, fatbin, fileset, job, mlir, toolchain
 from aot.cachelevels import Levels
 from aot.errors import AotError, DiskError
 from aot.forked import Crew, Mark
-from aot.job import CompileJob, Failure
+from aot.job import BUILT, CACHED, CompileJob, Failure, JobDone
 from aot.model import CompiledSource
 
-BUILT, CACHED = "built", "cached"
 PACKED = 1
 """zlib's level for cached results: assembly and fatbins shrink to a fifth, at the speed of the disk."""
-
-
-@dataclass(frozen=True)
-class JobDone:
-    """What came of a job."""
-
-    code: int
-    """0, or 1 when its folder holds an error."""
-    how: str = ""
-    """``built`` or ``cached``, when it went well."""
-    disk: str = ""
-    """Why nothing could be written, not even an error."""
-    notes: tuple[str, ...] = ()
 
 
 def prepare(toolkit: str | None, cuda: int | None) -> None:

@@ -27,11 +27,20 @@ STAGES = {
     "wheel": ("aot.wheel",),
 }
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
-ORDER = ("aot.pipeline", "aot.onesource", "aot.plan", "aot.packing", "aot.split", "aot.splitpackage")
+ORDER = ("aot.pipeline", "aot.finishing", "aot.onesource", "aot.plan", "aot.packing", "aot.split", "aot.splitpackage")
 """What may import stages: the pipeline, its half inside a worker, the plan, which reads the sources, the step that
 knows whether a wheel must be built at all, and several pipelines side by side."""
 FRONT = (
-    *("aot.cli", "aot.__main__", "aot.report", "aot.doctor", "aot.inspection", "aot.scaffold", "aot.pipeline"),
+    *(
+        "aot.cli",
+        "aot.__main__",
+        "aot.report",
+        "aot.terminal",
+        "aot.doctor",
+        "aot.inspection",
+        "aot.scaffold",
+        "aot.pipeline",
+    ),
     *("aot.cachecommand", "aot.commands", "aot.verify", "aot.verifying", "aot.demo", "aot.bench", "aot.chart"),
 )
 """What stages and doors never import."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from aot import report
+from aot.terminal import Terminal
 
 
 class Screen(io.StringIO):
@@ -56,13 +57,13 @@ def test_a_terminal_shows_what_has_been_running_for_longest(monkeypatch: pytest.
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    terminal = report.Terminal(verbose=False)
-    terminal.stage("compiling 3 sources")
+    shown = Terminal(verbose=False)
+    shown.stage("compiling 3 sources")
     for name in ("a.mlir", "b.mlir", "c.mlir"):
-        terminal.started(name)
-    terminal.progress(1, 3, "a.mlir")
-    terminal.bar.refresh()
-    terminal.close()
+        shown.started(name)
+    shown.progress(1, 3, "a.mlir")
+    shown.bar.refresh()
+    shown.close()
     assert "1/3" in screen.getvalue()
     assert "2 running, longest b.mlir 0 s" in screen.getvalue()
 
