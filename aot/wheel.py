@@ -15,6 +15,7 @@ import json
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,10 +65,8 @@ def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     words = ["--no-isolation", "--outdir", str(made.resolve()), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
     _python("build", *kinds, *words, str(tree.resolve()), cwd=made, epoch=options.epoch)
     raw = _one(made, "*.whl")
-    platform = "any" if options.pure else _platform(raw)
+    platform = "any" if options.pure else _checked(tree, raw)
     name, data = retagged(raw.name, fileset.read_file(raw), platform, options.epoch)
-    if not options.pure:
-        _check(tree, name, data)
     fileset.write_file(folder / name, data)
     archive = _one(made, "*.tar.gz") if options.sdist else None
     return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)
@@ -120,6 +119,14 @@ def _platform(wheel: Path) -> str:
     if outside:
         raise PackageError(f"the extension links {', '.join(outside)}, which the wheel does not carry")
     return str(report["overall_tag"])
+
+
+def _checked(tree: Path, raw: Path) -> str:
+    """The platform of a wheel, of which auditwheel and we look at the extension at the same time."""
+    with ThreadPoolExecutor() as threads:
+        platform = threads.submit(_platform, raw)
+        _check(tree, raw.name, fileset.read_file(raw))
+        return platform.result()
 
 
 def _check(tree: Path, name: str, data: bytes) -> None:

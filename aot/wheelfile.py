@@ -16,6 +16,7 @@ import json
 import re
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -34,6 +35,8 @@ _MANIFEST = "/aot.json"
 _MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """Ends of platform tags -> machines as the manifest names them."""
 _MODE = 0o100644 << 16
+_BEGINNING = 8
+"""Bytes of a fatbin before those that differ."""
 
 
 def retagged(name: str, data: bytes, platform: str, epoch: int) -> tuple[str, bytes]:
@@ -75,11 +78,20 @@ def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[st
     wrong = [] if exported == [f"PyInit_{module}"] else [f"it exports {', '.join(exported)}, not only PyInit_{module}"]
     wrong += [f"it links {name}" for name in _needed(elf) if not _LIBRARIES.fullmatch(name)]
     wrong += [f"it needs '{name}', which nothing provides" for name in sorted(_unprovided(elf))]
+    counts = _counts(library, blobs)
+    return wrong + [f"it holds {name} {counts[name]} times" for name in blobs if counts[name] != 1]
+
+
+def _counts(library: bytes, blobs: Mapping[str, bytes]) -> Counter[str]:
+    """How often the library holds each blob. It is searched once for all that begin alike, as fatbins do."""
+    alike: dict[bytes, list[str]] = {}
     for name, blob in blobs.items():
-        count = library.count(blob)
-        if count != 1:
-            wrong.append(f"it holds {name} {count} times")
-    return wrong
+        alike.setdefault(blob[:_BEGINNING], []).append(name)
+    counts: Counter[str] = Counter()
+    for beginning, names in alike.items():
+        for place in re.finditer(re.escape(beginning), library):
+            counts.update(name for name in names if library.startswith(blobs[name], place.start()))
+    return counts
 
 
 def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
