@@ -27,7 +27,7 @@ def candidates(facts: Facts, choice: Choice, *, gaps: bool) -> list[Candidate]:
     found = table.candidates(facts)
     if choice.schedule or choice.sizes:
         found = _wished(found, facts, choice)
-    return list(_left([each.with_gaps() for each in found] if gaps else found, facts, choice))
+    return list(_left(list(dict.fromkeys(each.with_gaps() for each in found)) if gaps else found, facts, choice))
 
 
 def _wished(found: list[Candidate], facts: Facts, choice: Choice) -> list[Candidate]:

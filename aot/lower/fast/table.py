@@ -16,8 +16,6 @@ from aot.lower.fast.slices import LONG
 
 _MAX_WIDTH = 8
 _VECTOR_BYTES = 16
-
-
 _WARP = 32
 _SHORT = ((8, 16), (16, 8), (32, 4))
 """Threads for a row of as many vectors, and rows in a block."""
@@ -25,6 +23,7 @@ _BLOCK = 512
 """Threads that share a row in registers, at most: longer rows do as well in shared memory."""
 _LOOP_THREADS = 512
 _FEW_VECTORS = 2
+"""Of a turn in loops over shared memory: it answers soon."""
 _CLUSTER, _WIDE_CLUSTER, _CLUSTER_THREADS = 8, 16, 256
 """Blocks of a cluster, and threads of each: with small parts of a row, a multiprocessor holds parts of several rows."""
 _WIDE_PART = 100 * 1024
