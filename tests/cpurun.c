@@ -114,6 +114,7 @@ LOAD(64)
 
 /* As on the smallest of the GPUs. */
 int64_t aot_rt_shared_limit(void) { return 99 * 1024; }
+int64_t aot_rt_multiprocessors(void) { return 4; }
 
 /* The one need that the image serves, besides none: a test sets it to have such kernels run. */
 int32_t cpurun_serves;

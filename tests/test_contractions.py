@@ -7,6 +7,7 @@ sizes that are no multiple of anything. Both orders of threads are run: a result
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
@@ -96,7 +97,7 @@ LAYOUTS = {
 DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4"}
 
 
-def generic(einsum: str, extents: dict[str, int], types: tuple[str, str, str]) -> str:
+def generic(einsum: str, extents: Mapping[str, object], types: tuple[str, str, str]) -> str:
     inputs, output = einsum.split("->")
     parts = [*inputs.split(","), output]
     loops = list(dict.fromkeys("".join(parts)))
@@ -154,9 +155,12 @@ def test_tensor_cores(layout: str, kind: str, backwards: bool) -> None:
     _check(built, einsum, extents, types)
 
 
-@pytest.mark.parametrize("tile", tensorcores._TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
+TILES = [tile for tile, _ in tensorcores._TILES]
+
+
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
 def test_tiles(tile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensorcores, "_TILES", (tile,))
+    monkeypatch.setattr(tensorcores, "_TILES", ((tile, 1),))
     einsum, extents, types = "mk,kn->mn", {"m": tile.rows + 8, "n": tile.columns + 8, "k": 200}, ("f16", "f16", "f32")
     _check(build(generic(einsum, extents, types)), einsum, extents, types)
 
@@ -177,3 +181,34 @@ LAID_OUT += [("transposed", types) for types in BODIES if types[0] in ("f64", "i
 def test_layouts(layout: str, types: tuple[str, str, str]) -> None:
     einsum, extents = LAYOUTS[layout]
     _check(program(generic(einsum, extents, types)), einsum, extents, types)
+
+
+@pytest.mark.parametrize("kind", ["i8", "f16"])
+def test_any_number_of_rows(kind: str) -> None:
+    """One row is read as it lies, several are packed or copied."""
+    types = next(each for each in BODIES if each[:2] == (kind, kind))
+    built = program(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types))
+    for m, n, k in ((1, 32, 48), (1, 13, 17), (5, 32, 48), (20, 19, 33)):
+        _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
+
+
+CONVOLUTION = """
+func.func @f(%x: tensor<?x?x?x16xf16>, %w: tensor<3x3x16x?xf16>, %o: tensor<?x?x?x?xf16>) -> tensor<?x?x?x?xf16> {
+  %z = arith.constant 0.0 : f16
+  %f = linalg.fill ins(%z : f16) outs(%o : tensor<?x?x?x?xf16>) -> tensor<?x?x?x?xf16>
+  %r = linalg.conv_2d_nhwc_hwcf {strides = dense<2> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}
+    ins(%x, %w : tensor<?x?x?x16xf16>, tensor<3x3x16x?xf16>) outs(%f : tensor<?x?x?x?xf16>) -> tensor<?x?x?x?xf16>
+  return %r : tensor<?x?x?x?xf16>
+}"""
+
+
+def test_a_convolution() -> None:
+    random = np.random.default_rng(2)
+    for shape, filters, shift in (((2, 11, 9, 16), 24, 0), ((1, 20, 21, 16), 13, 0), ((1, 9, 9, 16), 8, 1)):
+        memory = random.standard_normal(np.prod(shape) + shift).astype("f2")
+        x = memory[shift:].reshape(shape)
+        w = random.standard_normal((3, 3, 16, filters)).astype("f2")
+        places = np.lib.stride_tricks.sliding_window_view(x.astype("f8"), (3, 3), (1, 2))[:, ::2, ::2]
+        want = np.einsum("nhwcij,ijcf->nhwf", places, w.astype("f8"))
+        got = program(CONVOLUTION).call("f", x, w, np.full(want.shape, np.nan, "f2")).results[0]
+        np.testing.assert_allclose(got.astype("f8"), want, rtol=2e-3, atol=2e-2)

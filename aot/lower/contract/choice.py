@@ -21,8 +21,6 @@ from aot.lower.contract import (
     splitting,
     tensorcores,
     tiles,
-    wgmmachoice,
-    wgmmafit,
 )
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.problem import Problem
@@ -49,29 +47,25 @@ class Images:
         return capability in self.capabilities
 
 
-def covers(contraction: Contraction) -> bool:
+def covers(contraction: Contraction, images: Images) -> bool:
     """Whether a kernel has sums of the type: narrower ones keep their order, which the general schedule does."""
-    return str(ir.MemRefType(contraction.out.value.type).element_type) in _SUMS
+    if str(ir.MemRefType(contraction.out.value.type).element_type) not in _SUMS:
+        return False
+    return not contraction.left.windows or (images.least(_AMPERE) is True and tensorcores.convolves(contraction))
 
 
 def launch(job: Problem, images: Images) -> None:
     """Emit the launches at the insertion point."""
-    if images.some(HOPPER) and wgmmafit.covers(job):
-        wgmmachoice.emit(job, lambda: _everywhere(job, images))
-    else:
-        _everywhere(job, images)
-
-
-def _everywhere(job: Problem, images: Images) -> None:
     kind, served = tensorcores.kind_of(job), images.least(_AMPERE)
+    hopper = images.some(HOPPER)
     if kind is None or served is False:
         _on_ordinary_units(job)
     elif served:
-        tensorcores.launch(job, kind, "")
+        tensorcores.launch(job, kind, "", hopper=hopper)
     else:
         tiles.either(
             rtcalls.serves("sm_80"),
-            lambda: tensorcores.launch(job, kind, "sm_80"),
+            lambda: tensorcores.launch(job, kind, "sm_80", hopper=hopper),
             lambda: _on_ordinary_units(job),
         )
 

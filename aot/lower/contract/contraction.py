@@ -26,6 +26,14 @@ class Operand:
 
     value: ir.Value
     loops: tuple[int, ...]
+    windows: tuple[tuple[tuple[int, int], ...], ...] = ()
+    """Of an operand whose indices are sums of loops: for each index its loops and their factors; ``loops`` has all."""
+
+    def axis(self, loop: int) -> tuple[int, int]:
+        """The index that a loop moves, and by how much."""
+        if not self.windows:
+            return self.loops.index(loop), 1
+        return next((axis, by) for axis, terms in enumerate(self.windows) for each, by in terms if each == loop)
 
 
 @dataclass(frozen=True)
@@ -64,24 +72,45 @@ def read(op: ir.Operation, known: Extents) -> Contraction | str:
     factors = _factors(op.regions[0].blocks[0])
     if factors is None:
         return "it is no sum of products"
-    loops = [_loops(ir.AffineMapAttr(each).value) for each in maps]
-    operands = [Operand(value, each) for value, each in zip(op.operands, loops, strict=True) if each is not None]
-    if len(operands) != 3:
-        return "an operand is indexed by sums of loops"
+    operands = []
+    for value, each in zip(op.operands, maps, strict=True):
+        operand = _operand(value, ir.AffineMapAttr(each).value)
+        if operand is None:
+            return f"an operand is indexed by {each}"
+        operands.append(operand)
     extents = _extents(operands, maps[0].value.n_dims, known)
     return _sorted(op, operands, factors, extents)
 
 
-def _loops(each: ir.AffineMap) -> tuple[int, ...] | None:
-    if not all(isinstance(result, ir.AffineDimExpr) for result in each.results):
+def _operand(value: ir.Value, each: ir.AffineMap) -> Operand | None:
+    """The operand, if its indices are loops or sums of loops, each of them once."""
+    terms = [_terms(result) for result in each.results]
+    loops = tuple(loop for term in terms for loop, _ in term)
+    if not all(terms) or len(set(loops)) != len(loops):
         return None
-    found = tuple(result.position for result in each.results)
-    return found if len(set(found)) == len(found) else None
+    plain = all(len(term) == 1 and term[0][1] == 1 for term in terms)
+    return Operand(value, loops, () if plain else tuple(terms))
+
+
+def _terms(result: ir.AffineExpr) -> tuple[tuple[int, int], ...]:
+    """Loops and their factors; () for anything else."""
+    if isinstance(result, ir.AffineDimExpr):
+        return ((result.position, 1),)
+    if isinstance(result, ir.AffineMulExpr):
+        inner, by = result.lhs, result.rhs
+        if isinstance(inner, ir.AffineDimExpr) and isinstance(by, ir.AffineConstantExpr):
+            return ((inner.position, by.value),)
+    if isinstance(result, ir.AffineAddExpr):
+        left, right = _terms(result.lhs), _terms(result.rhs)
+        return (*left, *right) if left and right else ()
+    return ()
 
 
 def _extents(operands: Sequence[Operand], rank: int, known: Extents) -> tuple[Key, ...]:
     found: dict[int, Key] = {}
     for operand in operands:
+        if operand.windows:
+            continue
         for axis, loop in enumerate(operand.loops):
             key = known.key(operand.value, axis)
             if loop in found:
@@ -110,7 +139,10 @@ def _sorted(
     if not m and not n:
         return "its results are not a matrix"
     found = Contraction(op, left, right, out, factors, extents, batch, m, n, k)
-    return found.turned() if not n or (m and out.loops[-1] in m) else found
+    found = found.turned() if not n or (m and out.loops[-1] in m) else found
+    if found.right.windows or found.out.windows or (found.left.windows and (batch or not m)):
+        return "a window runs over the columns of the result, or over every product"
+    return found
 
 
 def _factors(body: ir.Block) -> tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]] | None:

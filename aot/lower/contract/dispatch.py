@@ -52,7 +52,7 @@ def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
 
 def _emit(match: matching.Match, images: Images) -> bool:
     groups = forming.groups(match)
-    if isinstance(groups, str) or not choice.covers(match.contraction):
+    if isinstance(groups, str) or not choice.covers(match.contraction, images):
         return False
     with ir.InsertionPoint(match.last), match.last.location:
         choice.launch(forming.problem(match, groups), images)

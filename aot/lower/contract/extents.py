@@ -5,6 +5,8 @@ In: a Problem at the insertion point of its launch. Out: True, False, or a value
 
 from __future__ import annotations
 
+import math
+
 from mlir import ir
 from mlir.dialects import arith
 
@@ -37,6 +39,39 @@ def many_tiles(job: Problem, rows: int, columns: int) -> ir.Value | bool:
     for each, size in sides:
         count = Word(each.value).tiles(size) * count
     return arith.CmpIOp(arith.CmpIPredicate.uge, count.value, rtcalls.index(_ENOUGH)).result
+
+
+Number = Word | int
+"""Of host code, or known."""
+
+
+def rounds(job: Problem, rows: int, columns: int, multiprocessors: int, weight: int) -> Number:
+    """Rounds in which all multiprocessors take a tile each, times a weight."""
+    sides = ((job.m, rows), (job.n, columns), *((each, 1) for each in job.batch))
+    if all(each.static is not None for each, _ in sides):
+        return -(-math.prod(-(-(each.static or 0) // size) for each, size in sides) // multiprocessors) * weight
+    count = Word(rtcalls.index(1))
+    for each, size in sides:
+        count = Word(each.value).tiles(size) * count
+    return Word(arith.CeilDivUIOp(count.value, rtcalls.multiprocessors()).result) * weight
+
+
+def no_more(one: Number, other: Number) -> ir.Value | bool:
+    """Whether one is not larger than the other; both are of one kind."""
+    if isinstance(one, int) or isinstance(other, int):
+        assert isinstance(one, int)
+        assert isinstance(other, int)
+        return one <= other
+    return arith.CmpIOp(arith.CmpIPredicate.ule, one.value, other.value).result
+
+
+def least(one: Number, other: Number) -> Number:
+    """The smaller one."""
+    if isinstance(one, int) or isinstance(other, int):
+        assert isinstance(one, int)
+        assert isinstance(other, int)
+        return min(one, other)
+    return one.least(other)
 
 
 def at_most(extent: Extent, number: int) -> ir.Value | bool:

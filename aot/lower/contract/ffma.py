@@ -9,7 +9,7 @@ reads that many numbers of either factor and does the square of it in multiplica
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -27,6 +27,8 @@ from aot.lower.fast.accesses import load_vector
 
 _SIDE = 16
 """Threads of a block along each side of the tile."""
+_WARP, _ACROSS = 32, 8
+"""Lanes, and those of them along a row."""
 _VECTOR = 16
 """Bytes."""
 _TWO_BLOCKS = 256
@@ -102,22 +104,28 @@ class _Code:
         steps = (self.behind - self.first).tiles(self.tile.depth).index()
         loop = scf.ForOp(rtcalls.index(0), steps, one, [start] * (self.tile.reach * self.groups))
         with ir.InsertionPoint(loop.body):
+            sums = list(loop.inner_iter_args)
             turn = narrow(loop.induction_variable)
-            following = [loader.read(self.first + (turn + 1) * self.tile.depth) for loader in self.loaders]
-            sums = self._multiplied(list(loop.inner_iter_args), turn & 1)
-            for loader, kept, values in zip(self.loaders, self.kept, following, strict=True):
+            # One factor after the other: half as many registers hold what is on its way.
+            half = self.tile.depth // 2
+            for side, (loader, kept) in enumerate(zip(self.loaders, self.kept, strict=True)):
+                values = loader.read(self.first + (turn + 1) * self.tile.depth)
+                sums = self._multiplied(sums, turn & 1, range(side * half, (side + 1) * half))
                 loader.put(values, kept, (turn + 1) & 1)
             gpu.BarrierOp()
             scf.YieldOp(sums)
         self._finish(list(loop.results))
 
     def _place(self, side: int) -> Word:
-        """First row (0) or column (1) of the thread in the tile."""
-        thread = self.block.thread
-        return (thread % _SIDE if side else thread // _SIDE) * self.vector
+        """First row (0) or column (1) of the thread in the tile: a warp reads few different vectors of either side."""
+        lane, warp = self.block.thread % _WARP, self.block.thread // _WARP
+        across = _SIDE // _ACROSS
+        if side:
+            return (warp % across * _ACROSS + lane % _ACROSS) * self.vector
+        return (warp // across * (_WARP // _ACROSS) + lane // _ACROSS) * self.vector
 
-    def _multiplied(self, sums: list[ir.Value], buffer: Word) -> list[ir.Value]:
-        for step in range(self.tile.depth):
+    def _multiplied(self, sums: list[ir.Value], buffer: Word, steps: Iterable[int]) -> list[ir.Value]:
+        for step in steps:
             left, right = (self._factors(side, buffer, step) for side in (0, 1))
             rows = [each for part in left for each in bodies.unpack(part)]
             for number, row in enumerate(rows):

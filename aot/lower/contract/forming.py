@@ -16,6 +16,7 @@ from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.lower import grid, rtcalls, views
+from aot.lower.contract import windows
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.epilogue import Array, Epilogue, Input, Result, Step, Total, constant_index
 from aot.lower.contract.matching import Elementwise, Match
@@ -41,13 +42,17 @@ class Groups:
 def groups(match: Match) -> Groups | str:
     """The loops of the problem, or why it is none."""
     contraction = match.contraction
-    operands = _operands(match)
+    left, *operands = _operands(match)
+    if not contraction.left.windows:
+        operands.insert(0, left)
     together = operands if not _asks_for_indices(match) else [*operands, (None, ())]
-    k = _merged(contraction.k, operands[:2])
+    k = _merged(contraction.k, operands[: 1 if contraction.left.windows else 2])
     if len(k) != 1:
         return "it sums loops up that are not neighbours in memory"
     batch = _merged(contraction.batch, together)
     m, n = (_merged(loops, together) for loops in (contraction.m, contraction.n))
+    if contraction.left.windows and (len(m) > 1 or len(n) > 1):
+        return "the result of a convolution is not one matrix"
     return Groups((*batch, *m[:-1], *n[:-1]), m[-1] if m else (), n[-1], k[0])
 
 
@@ -104,12 +109,17 @@ def problem(match: Match, loops: Groups) -> Problem:
     """The problem, with its views made at the insertion point."""
     contraction = match.contraction
     views_ = _Views(contraction, loops)
-    left = views_.factor(contraction.left.value, contraction.left.loops, loops.m, contraction.conversions[0])
+    window = None
+    if contraction.left.windows:
+        window = windows.window(contraction, (loops.m, loops.k), lambda loop: views_.extent((loop,)))
+        left = windows.pixels(contraction, window)
+    else:
+        left = views_.factor(contraction.left.value, contraction.left.loops, loops.m, contraction.conversions[0])
     right = views_.factor(contraction.right.value, contraction.right.loops, loops.n, contraction.conversions[1])
     element = ir.MemRefType(contraction.out.value.type).element_type
     batch = tuple(views_.extent(each) for each in loops.batch)
     m, n, k = (views_.extent(each) for each in (loops.m, loops.n, loops.k))
-    return Problem(batch, m, n, k, left, right, element, _epilogue(match, views_))
+    return Problem(batch, m, n, k, left, right, element, _epilogue(match, views_), window)
 
 
 @dataclass

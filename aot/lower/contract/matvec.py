@@ -26,8 +26,10 @@ from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import VECTOR_BYTES
 
-Products = Callable[[Sequence[Word]], list[tuple[ir.Value, ir.Value]]]
-"""Pairs of factors at places along ``k``."""
+Pair = tuple[ir.Value, ir.Value]
+"""A left and a right factor."""
+Products = Callable[[Sequence[Word]], list[Pair]]
+"""Factors at places along ``k``."""
 
 _THREADS = 256
 _WARP = 32
@@ -77,6 +79,7 @@ def launch(problem: Problem, split: Split | None) -> None:
     inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
     told = Told("matvec", {"columns": shape.columns, "threads": _THREADS, "width": shape.lanes})
     with tiles.launch(inner, (1, shape.columns), _THREADS, shared, told) as block:
+        block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 2)
         _Code(problem, shape, block, split).emit()
 
 
@@ -98,12 +101,18 @@ class _Code:
         else:
             self._rows()
 
-    def _element(self, factor: Factor, outer: Word, k: Word, lanes: int) -> ir.Value:
-        """One element, or a vector, as factors."""
+    def _loaded(self, factor: Factor, outer: Word, k: Word, lanes: int) -> ir.Value:
+        """One element, or a vector, as it lies in memory."""
         at = factor.indices(self.batch, outer.index(), k.index())
         if lanes == 1:
-            return factor.converted(memref.LoadOp(factor.memory, at).result)
-        return factor.converted(load_vector(factor.memory, at, lanes, factor.element))
+            return memref.LoadOp(factor.memory, at).result
+        return load_vector(factor.memory, at, lanes, factor.element)
+
+    def _pairs(self, outers: tuple[Word, Word], ks: Sequence[Word], lanes: tuple[int, int]) -> list[Pair]:
+        """Factors at places along ``k``: all is on its way before anything waits for it."""
+        left, right = self.problem.factors
+        loaded = [(self._loaded(right, outers[1], k, lanes[1]), self._loaded(left, outers[0], k, lanes[0])) for k in ks]
+        return [(left.converted(one), right.converted(other)) for other, one in loaded]
 
     def _columns(self) -> None:
         across, turn = self.block.thread % _ACROSS, self.block.thread // _ACROSS
@@ -122,11 +131,9 @@ class _Code:
             self._give(sums[0], self.block.n0 + self.block.thread)
             scf.YieldOp([])
 
-    def _products_of_columns(self, column: Word, ks: Sequence[Word]) -> list[tuple[ir.Value, ir.Value]]:
-        problem = self.problem
-        right = [self._element(problem.right, column, k, self.shape.lanes) for k in ks]
-        left = [self._element(problem.left, self.block.m0, k, 1) for k in ks]
-        return [(vector.BroadcastOp(self.kind, one).result, other) for one, other in zip(left, right, strict=True)]
+    def _products_of_columns(self, column: Word, ks: Sequence[Word]) -> list[Pair]:
+        pairs = self._pairs((self.block.m0, column), ks, (1, self.shape.lanes))
+        return [(vector.BroadcastOp(self.kind, one).result, other) for one, other in pairs]
 
     def _rows(self) -> None:
         lane = self.block.thread % _WARP
@@ -134,10 +141,8 @@ class _Code:
         clamped = column.where(column.below(self.block.n), 0)
         lanes = self.shape.lanes
 
-        def products(ks: Sequence[Word]) -> list[tuple[ir.Value, ir.Value]]:
-            factors = ((self.problem.left, self.block.m0), (self.problem.right, clamped))
-            left, right = ([self._element(each, outer, k, lanes) for k in ks] for each, outer in factors)
-            return list(zip(left, right, strict=True))
+        def products(ks: Sequence[Word]) -> list[Pair]:
+            return self._pairs((self.block.m0, clamped), ks, (lanes, lanes))
 
         total = self._summed(lane * lanes, _WARP * lanes, products)
         parts = bodies.unpack(total)

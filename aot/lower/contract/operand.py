@@ -16,8 +16,9 @@ from mlir import ir
 
 from aot.lower.contract import instructions
 from aot.lower.contract.instructions import CHUNK, Kind
+from aot.lower.contract.problem import Factor, Window, address
 from aot.lower.contract.tiles import Block
-from aot.lower.contract.words import Word, constant
+from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast.places import Extent
 
 _ROWS = 8
@@ -34,6 +35,13 @@ class Operand:
     pitch: Extent
     turned: bool
     """Whether its outer loop is the contiguous one, not ``k``."""
+    window: Window | None = None
+    """Set where it is no matrix: pitch counts for nothing then."""
+
+    @staticmethod
+    def of(factor: Factor, window: Window | None = None) -> Operand:
+        """The operand that a factor is."""
+        return Operand(address(factor.memory), factor.batch, factor.pitch, factor.turned, window)
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,9 @@ class Side:
             self.targets = [first + turn * self.row_bytes for turn in range(0, self.rows, self.step)]
         else:
             self.targets = [self._shared(self.chunk, row) for row in rows]
+        if self.operand.window is not None:
+            self._prepare_window(self.operand.window, rows)
+            return
         pitch = Word(self.operand.pitch.value).wide() * self.kind.bytes
         self.stride = pitch * self.step
         column = self.first + self.chunk * self.elements
@@ -115,8 +126,38 @@ class Side:
             self.left = (self.extent - place).where(place.below(self.extent), 0)
             self.origin = self.begin + place.wide() * pitch + (self.chunk * CHUNK).wide()
 
+    def _prepare_window(self, window: Window, rows: Sequence[Word]) -> None:
+        """Of every row of the thread its place in memory."""
+        self.origins = []
+        for row in rows:
+            place = self.first + row
+            within = place.below(self.extent)
+            self.origins.append((self.begin + self._offset(window.m, place.where(within, 0)), within))
+
+    def _offset(self, loops: Sequence[tuple[Extent, Extent]], place: Word) -> Word:
+        """Bytes that loops add, for their common number."""
+        total: Word | None = None
+        for number, (extent, stride) in reversed(list(enumerate(loops))):
+            size = narrow(extent.value)
+            mine = place if number == 0 else place % size
+            place = place if number == 0 else place // size
+            offset = mine.wide() * Word(stride.value).wide()
+            total = offset if total is None else total + offset
+        assert total is not None
+        return total * self.kind.bytes
+
+    def _copy_window(self, window: Window, stage: Word, k0: Word) -> None:
+        k = k0 + self.chunk * self.elements
+        size = self._size(k, self.block.k)
+        offset = self._offset(window.k, k.where(k.below(self.block.k), 0))
+        for (origin, within), target in zip(self.origins, self.targets, strict=True):
+            instructions.copy(target + stage, origin + offset, size.where(within, 0))
+
     def copy(self, stage: Word, k0: Word) -> None:
         """Begin to copy the tile at ``k0`` to a stage, of which the offset is given; nothing outside is read."""
+        if self.operand.window is not None:
+            self._copy_window(self.operand.window, stage, k0)
+            return
         if self.operand.turned:
             source, size, behind = self.origin + k0.wide() * self.pitch, self.inside, self.block.k
             left = (behind - (k0 + self.row)).where((k0 + self.row).below(behind), 0)

@@ -1,23 +1,23 @@
 """Factors that asynchronous copies cannot read are copied into memory that they can.
 
-In: a factor, and whether it can be read as it is (a value of host code where the call decides). Out: an Operand: the
-factor itself, or its elements in rows that begin at multiples of 16 bytes.
+In: a factor, and whether it can be read as it is (a value of host code where the call decides). Out: a Factor: the
+one given, or its elements in rows that begin at multiples of 16 bytes.
 
 Without a need for it the buffer has no bytes and the copy is not launched; the kernel after it is one and the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls, tiling
-from aot.lower.contract import epilogue, problem
+from aot.lower.contract import epilogue, tiles
 from aot.lower.contract.instructions import CHUNK, Kind
-from aot.lower.contract.operand import Operand
-from aot.lower.contract.problem import Factor
+from aot.lower.contract.problem import Factor, any_of
 from aot.lower.contract.words import Word
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import store_vector
@@ -28,9 +28,9 @@ _THREADS = 256
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """An operand, and the buffer that is to be freed after its last use."""
+    """A factor, and the buffer that is to be freed after its last use."""
 
-    operand: Operand
+    factor: Factor
     buffer: ir.Value | None
 
     def free(self) -> None:
@@ -65,25 +65,21 @@ Extents = tuple[tuple[Extent, ...], Extent, Extent]
 """Of the loops around the product, of the factor's outer loop, and of ``k``."""
 
 
-def operand(factor: Factor, extents: Extents, kind: Kind, ready: ir.Value | bool) -> Packed:
-    """The factor for asynchronous copies."""
-    plain = Operand(problem.address(factor.memory), factor.batch, factor.pitch, factor.turned)
+def packed(
+    factor: Factor, extents: Extents, kind: Kind, ready: ir.Value | bool, unused: ir.Value | bool = False
+) -> Packed:
+    """The factor for asynchronous copies; ``unused``: whether nothing will read it."""
     if ready is True:
-        return Packed(plain, None)
+        return Packed(factor, None)
     copy = _planned(factor, extents, kind)
+    needless = any_of([ready, unused])
     size = copy.total * copy.lanes
-    size = size if ready is False else Word(rtcalls.index(0)).where(ready, size)
+    if not isinstance(needless, bool):
+        size = Word(rtcalls.index(0)).where(needless, size)
     buffer = memref.AllocOp(ir.MemRefType.get([rtcalls.DYNAMIC], factor.element), [size.value], []).result
-    if ready is False:
-        _launch(copy, buffer)
-        return Packed(_of_buffer(copy, buffer), buffer)
-    branch = scf.IfOp(ready, has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
-        _launch(copy, buffer)
-        scf.YieldOp([])
-    return Packed(_either(ready, plain, _of_buffer(copy, buffer)), buffer)
+    tiles.either(needless, lambda: None, lambda: _launch(copy, buffer))
+    other = _of_buffer(copy, extents, buffer)
+    return Packed(other if isinstance(ready, bool) else _either(ready, factor, other), buffer)
 
 
 def _planned(factor: Factor, extents: Extents, kind: Kind) -> _Copy:
@@ -100,26 +96,66 @@ def _planned(factor: Factor, extents: Extents, kind: Kind) -> _Copy:
     )
 
 
-def _of_buffer(copy: _Copy, buffer: ir.Value) -> Operand:
-    pitch = copy.vectors * copy.lanes
+def _of_buffer(copy: _Copy, extents: Extents, buffer: ir.Value) -> Factor:
+    pitch = _rounded(copy, extents)
     strides: list[Extent] = []
-    step = copy.rows * pitch
+    step = Word(copy.rows.value) * Word(pitch.value)
     for extent, stride in zip(reversed(copy.batch), reversed(copy.factor.batch), strict=True):
         strides.insert(0, stride if stride.static == 0 else Extent(step.value, None))
         step = step * extent
-    return Operand(problem.address(buffer), tuple(strides), Extent(pitch.value, None), copy.turned)
+    batch, outer, k = extents
+    sizes = [*batch, *((k, outer) if copy.turned else (outer, k))]
+    layout = [*strides, pitch, epilogue.constant_index(1)]
+    view = memref.ReinterpretCastOp(
+        _type(copy.factor.element, sizes, layout, 0),
+        buffer,
+        [],
+        [each.value for each in sizes if each.static is None],
+        [each.value for each in layout if each.static is None],
+        [0],
+        [_or(each, rtcalls.DYNAMIC) for each in sizes],
+        [_or(each, rtcalls.DYNAMIC_STRIDE) for each in layout],
+    ).result
+    one = epilogue.constant_index(1)
+    places = (one, pitch) if copy.turned else (pitch, one)
+    return Factor(view, tuple(strides), *places, copy.factor.conversions)
 
 
-def _either(ready: ir.Value, one: Operand, other: Operand) -> Operand:
-    """One operand or the other, which lie alike."""
+def _rounded(copy: _Copy, extents: Extents) -> Extent:
+    """Elements from one row of the buffer to the next."""
+    columns = extents[1] if copy.turned else extents[2]
+    if columns.static is not None:
+        return epilogue.constant_index(-(-columns.static // copy.lanes) * copy.lanes)
+    return Extent((copy.vectors * copy.lanes).value, None)
+
+
+def _type(element: ir.Type, sizes: Sequence[Extent], strides: Sequence[Extent], offset: int) -> ir.MemRefType:
+    layout = ir.StridedLayoutAttr.get(offset, [_or(each, rtcalls.DYNAMIC_STRIDE) for each in strides])
+    return ir.MemRefType.get([_or(each, rtcalls.DYNAMIC) for each in sizes], element, layout)
+
+
+def _or(each: Extent, dynamic: int) -> int:
+    return dynamic if each.static is None else each.static
+
+
+def _either(ready: ir.Value, one: Factor, other: Factor) -> Factor:
+    """One factor or the other, whose indices are the same."""
 
     def choose(left: Extent, right: Extent) -> Extent:
         same = left.static is not None and left.static == right.static
         return left if same else Extent(arith.SelectOp(ready, left.value, right.value).result, None)
 
-    address = arith.SelectOp(ready, one.address, other.address).result
-    batch = tuple(choose(left, right) for left, right in zip(one.batch, other.batch, strict=True))
-    return Operand(address, batch, choose(one.pitch, other.pitch), other.turned)
+    kinds = [ir.MemRefType(each.memory.type) for each in (one, other)]
+    strides = [choose(left, right) for left, right in zip(one.strides, other.strides, strict=True)]
+    offset = 0 if kinds[0].get_strides_and_offset()[1] == 0 else rtcalls.DYNAMIC_STRIDE
+    layout = ir.StridedLayoutAttr.get(offset, [_or(each, rtcalls.DYNAMIC_STRIDE) for each in strides])
+    kind = ir.MemRefType.get(kinds[0].shape, one.element, layout)
+    alike = [
+        memref.CastOp(kind, each.memory).result if each.memory.type != kind else each.memory for each in (one, other)
+    ]
+    *batch, first, second = strides
+    places = (second, first) if one.turned else (first, second)
+    return Factor(arith.SelectOp(ready, *alike).result, tuple(batch), *places, one.conversions)
 
 
 def _launch(copy: _Copy, buffer: ir.Value) -> None:

@@ -78,6 +78,20 @@ class Factor:
 
 
 @dataclass(frozen=True, eq=False)
+class Window:
+    """Where the elements of a left factor lie that is no matrix: ``m`` and ``k`` are several loops each.
+
+    The factor's memory is a matrix of its pixels then; an element's place is the sum of what its loops add.
+    """
+
+    m: tuple[tuple[Extent, Extent], ...]
+    """Extent and stride, in elements, of each loop, outermost first."""
+    k: tuple[tuple[Extent, Extent], ...]
+    """The last one runs over neighbours: the elements of a pixel."""
+    pixels: Extent
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """All that a kernel needs to know; values are of host code, at the place of the launch."""
 
@@ -92,6 +106,7 @@ class Problem:
     accumulator: ir.Type
     """In which the source wants the sum: ``f32``, ``f64``, ``i32``, ..."""
     epilogue: Epilogue
+    window: Window | None = None
 
     @property
     def factors(self) -> tuple[Factor, Factor]:

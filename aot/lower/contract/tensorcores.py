@@ -6,22 +6,36 @@ the call only: copies of factors that cannot be read as they are, the product, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import epilogue, extents, matvec, mmasync, packing, problem, splitting
-from aot.lower.contract.instructions import Kind
+from aot.lower.contract import epilogue, extents, matvec, mmasync, packing, problem, splitting, wgmmachoice, wgmmafit
+from aot.lower.contract.contraction import Contraction
+from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.mmasync import Job, Tile
-from aot.lower.contract.problem import Factor, Problem, all_of, any_of
+from aot.lower.contract.operand import Operand
+from aot.lower.contract.problem import Factor, Problem, Window, all_of
 from aot.lower.contract.splitting import Split, Wish
+from aot.lower.contract.words import Word
 
 _FLAT = Tile(16, 128, 128, 16, 32, 5)
 """For few rows: memory bounds the product, and many copies are under way."""
-_TILES = (Tile(128, 256, 128, 64, 64, 3), Tile(128, 128, 128, 64, 64, 3), Tile(64, 64, 128, 32, 32, 4))
-"""Largest first; the last one's sums may come in parts."""
+_TILES = (
+    (Tile(128, 256, 128, 64, 64, 3), 32),
+    (Tile(128, 128, 128, 64, 64, 3), 17),
+    (Tile(128, 64, 128, 64, 32, 3), 10),
+    (Tile(64, 64, 128, 32, 32, 4), 6),
+)
+"""Largest first, and how long a block takes in comparison; the last one's sums may come in parts."""
+_SMALL = _TILES[-1][0]
+_GATHERING = ((Tile(128, 64, 128, 32, 32, 3), 10), _TILES[-1])
+"""For convolutions: more threads, since each holds the places of its rows."""
+_MULTIPROCESSORS = 132
+"""Of a large GPU: where extents are static the tile is chosen when the package is built."""
 _EVERYWHERE = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
 
@@ -51,38 +65,92 @@ def _is_copied(factor: Factor, kind: Kind) -> ir.Value | bool:
     return problem.is_wide(factor.memory, factor.strides)
 
 
-def launch(job: Problem, kind: Kind, need: str) -> None:
-    """Emit the launches at the insertion point; ``need``: the architecture of images that hold them."""
-    width = epilogue.width(job.epilogue)
+def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
+    """Emit the launches at the insertion point.
+
+    ``need``: the architecture of images that hold them; ``hopper``: whether an image may have ``wgmma``, too.
+    """
+    if job.window is not None:
+        _convolution(job, job.window, kind, need)
+        return
     vectors = matvec.Shape.of(job).wish(job)
     packed = [
-        packing.operand(factor, (job.batch, outer, job.k), kind, any_of([_is_copied(factor, kind), vectors.condition]))
+        packing.packed(factor, (job.batch, outer, job.k), kind, _is_copied(factor, kind), vectors.condition)
         for factor, outer in ((job.left, job.m), (job.right, job.n))
     ]
-    left, right = (each.operand for each in packed)
-    work = Job(job, kind, left, right, width, extents.whole_vectors(job, width))
-    wishes = [vectors, *(_wish(job, kind, tile) for tile in (_FLAT, *_TILES))]
+    ready = replace(job, left=packed[0].factor, right=packed[1].factor)
+    flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
+    wishes = [vectors, flat, *_by_time(job, kind, _TILES)]
+    emitters: list[Callable[[], None]] = []
+    if hopper and wgmmafit.covers(job):
+        condition, emitter = wgmmachoice.offer(job)
+        wishes.insert(1, Wish(condition, 1, 1, 1, in_parts=False))
+        emitters.append(emitter)
     split = splitting.plan(job, wishes)
-    emitters = [lambda: matvec.launch(job, split), *(_emitter(work, tile, need, split) for tile in (_FLAT, *_TILES))]
+    work = _work(ready, kind)
+    emitters.insert(0, lambda: matvec.launch(job, split))
+    emitters += [_emitter(work, tile, need, split) for tile in (_FLAT, *(each for each, _ in _TILES))]
     splitting.launch(wishes, emitters)
-    splitting.combine(job, split, work.wide, width)
+    splitting.combine(job, split, work.wide, work.width)
     for each in packed:
         each.free()
 
 
-def _wish(job: Problem, kind: Kind, tile: Tile) -> Wish:
-    """That a tile computes the problem: for few rows; else if there are enough such tiles, or none smaller."""
-    if tile is _FLAT:
-        condition = extents.at_most(job.m, tile.rows)
-    else:
+def _work(job: Problem, kind: Kind, window: Window | None = None) -> Job:
+    """What the kernels of ``mma.sync`` take."""
+    width = epilogue.width(job.epilogue)
+    left, right = Operand.of(job.left, window), Operand.of(job.right)
+    return Job(job, kind, left, right, width, extents.whole_vectors(job, width))
+
+
+def convolves(contraction: Contraction) -> bool:
+    """Whether windows over the left operand can be copied: whole chunks of a pixel's elements, one after the other."""
+    left, right, out = (
+        ir.MemRefType(each.value.type) for each in (contraction.left, contraction.right, contraction.out)
+    )
+    kinds = [
+        _KINDS.get((str(each.element_type), tuple(op.name for op in conversions)))
+        for each, conversions in zip((left, right), contraction.conversions, strict=True)
+    ]
+    kind = kinds[0]
+    if kind is None or kind != kinds[1] or kind.sums != str(out.element_type):
+        return False
+    plain = left == ir.MemRefType.get(left.shape, left.element_type)
+    last = contraction.left.windows[-1]
+    alone = last == ((contraction.k[-1], 1),)
+    return plain and alone and left.shape[-1] > 0 and left.shape[-1] * kind.bytes % CHUNK == 0
+
+
+def _convolution(job: Problem, window: Window, kind: Kind, need: str) -> None:
+    """A product whose left factor is gathered by the copies: no tile holds more of its places than registers do."""
+    sides = ((job.left, ((), window.pixels, window.k[-1][0])), (job.right, ((), job.n, job.k)))
+    packed = [packing.packed(factor, sizes, kind, _is_copied(factor, kind)) for factor, sizes in sides]
+    work = _work(replace(job, left=packed[0].factor, right=packed[1].factor), kind, window)
+    wishes = _by_time(job, kind, _GATHERING)
+    splitting.launch(wishes, [_emitter(work, tile, need, None) for tile, _ in _GATHERING])
+    for each in packed:
+        each.free()
+
+
+def _shape(tile: Tile, kind: Kind) -> tuple[int, int, int]:
+    return tile.rows, tile.columns, tile.depth_bytes // kind.bytes
+
+
+def _by_time(job: Problem, kind: Kind, candidates: Sequence[tuple[Tile, int]]) -> list[Wish]:
+    """Each tile if none after it is faster: by the rounds of blocks that fill the GPU, and the time of a block."""
+    found: list[Wish] = []
+    best: Word | int | None = None
+    for tile, time in reversed(candidates):
+        mine = extents.rounds(job, tile.rows, tile.columns, _MULTIPROCESSORS, time)
         fits = tile.shared_bytes <= _EVERYWHERE or _has_shared(tile.shared_bytes)
-        condition = all_of([extents.many_tiles(job, tile.rows, tile.columns), fits])
-    in_parts = tile in (_FLAT, _TILES[-1])
-    return Wish(condition, tile.rows, tile.columns, tile.depth_bytes // kind.bytes, in_parts)
+        condition = True if best is None else all_of([extents.no_more(mine, best), fits])
+        found.insert(0, Wish(condition, *_shape(tile, kind), in_parts=tile is _SMALL))
+        best = mine if best is None else extents.least(mine, best)
+    return found
 
 
 def _emitter(work: Job, tile: Tile, need: str, split: Split | None) -> Callable[[], None]:
-    return lambda: mmasync.launch(work, tile, need, split if tile in (_FLAT, _TILES[-1]) else None)
+    return lambda: mmasync.launch(work, tile, need, split if tile in (_FLAT, _SMALL) else None)
 
 
 def _has_shared(size: int) -> ir.Value:

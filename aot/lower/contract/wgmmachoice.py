@@ -52,13 +52,13 @@ _PAIRED_BYTES = 32
 """Rows that do not begin at multiples of it cost TMA twice the lines: sharing them halves that."""
 
 
-def emit(job: Problem, otherwise: Callable[[], None]) -> None:
-    """Launch one of the kernels if the problem fits at the call, else something else."""
+def offer(job: Problem) -> tuple[ir.Value | bool, Callable[[], None]]:
+    """Whether one of the kernels can compute the problem, known at the call; and the launch of it."""
     pairs = wgmmafit.has_pairs(job, job.epilogue.arrays())
     staged = wgmmafit.can_stage(job) and pairs is not False
     conditions = [wgmmafit.condition(job), *([pairs] if staged else [])]
     width = 2 if staged or pairs is True else 1
-    tiles.either(problem.all_of(conditions), lambda: _choose(job, staged=staged, width=width), otherwise)
+    return problem.all_of(conditions), lambda: _choose(job, staged=staged, width=width)
 
 
 def _choose(job: Problem, *, staged: bool, width: int) -> None:
