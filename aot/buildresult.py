@@ -52,6 +52,8 @@ class BuildResult:
     wheel: Path
     wheel_bytes: int
     sdist: Path | None
+    c_files: tuple[Path, ...]
+    """The header and the static library for C."""
     tree: Path
     """The generated package, which ``pip install`` takes too."""
     package: str
@@ -79,7 +81,8 @@ def size(count: int) -> str:
 def as_json(result: BuildResult) -> dict[str, object]:
     """The result as plain values."""
     plain = dataclasses.asdict(result)
-    return {key: str(value) if isinstance(value, Path) else value for key, value in plain.items()}
+    paths = {"c_files": [str(each) for each in result.c_files]}
+    return {key: str(value) if isinstance(value, Path) else value for key, value in plain.items()} | paths
 
 
 def summary(result: BuildResult) -> str:

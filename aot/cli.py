@@ -44,6 +44,8 @@ def cli() -> None:
 @click.option("--out", default="dist", show_default=True, metavar="DIR", help="Where the wheel goes.")
 @click.option("--work", default="build", show_default=True, metavar="DIR", help="Where intermediate files stay.")
 @click.option("--sdist", is_flag=True, help="Also a source distribution, which needs only a C compiler.")
+@click.option("--tvm-ffi", is_flag=True, help="The extension exports its functions to tvm-ffi, too.")
+@click.option("--c", is_flag=True, help="Also a header and a static library, for C and C++ without Python.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
 @click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
 @click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")
@@ -89,6 +91,8 @@ def build(
         report.say(shown.summary(built))
     for each in built.parts if split_archs else ():
         report.result(_near(each.wheel))
+    for each in () if split_archs else built.c_files:
+        report.result(_near(each))
     report.result(_near(built.wheel))
 
 

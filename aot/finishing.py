@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import aot
-from aot import fatbin, fileset, metadata, mlir, naming, package, packing, resources, told, toolchain, wheel
+from aot import clibrary, fatbin, fileset, metadata, mlir, naming, package, packing, resources, told, toolchain, wheel
 from aot.arch import CUBIN
 from aot.buildresult import KEPT, BuildResult, BuiltSource
 from aot.cachelevels import Levels
@@ -36,6 +36,7 @@ def finish(
         wheel=planned.out,
         wheel_bytes=0,
         sdist=None,
+        c_files=(),
         tree=planned.work / "tree",
         package=planned.package.name,
         version=planned.package.version,
@@ -55,7 +56,9 @@ def finish(
         tell.note(note)
     published = fileset.publish(made.wheel, planned.out)
     sdist = fileset.publish(made.sdist, planned.out) if made.sdist else None
-    return dataclasses.replace(result, wheel=published, wheel_bytes=made.bytes, sdist=sdist)
+    made_for_c = clibrary.build(result.tree, planned.work / "c", planned.package.name) if planned.c else ()
+    c_files = tuple(fileset.publish(each, planned.out) for each in made_for_c)
+    return dataclasses.replace(result, wheel=published, wheel_bytes=made.bytes, sdist=sdist, c_files=c_files)
 
 
 def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...], tuple[str, ...]]:
@@ -101,6 +104,8 @@ def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
         top_level=naming.top_level({each.name: callables(each) for each in compiled}),
         description=planned.package.description,
         license=planned.package.license,
+        tvm_ffi=planned.tvm_ffi,
+        c=planned.c,
     )
 
 

@@ -294,3 +294,7 @@ class PackageSpec:
     """One line; empty: a line that says what the package is."""
     license: str = ""
     """SPDX expression; empty: the package does not say."""
+    tvm_ffi: bool = False
+    """The extension exports its functions to tvm-ffi."""
+    c: bool = False
+    """The tree has a header and what a static library for C needs."""

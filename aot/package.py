@@ -17,7 +17,7 @@ from typing import Any
 
 import jinja2
 
-from aot import codec
+from aot import cfunctions, codec
 from aot.errors import PackageError
 from aot.fileset import FileSet
 from aot.model import CompiledSource, HostObject, PackageSpec
@@ -27,16 +27,19 @@ from aot.tables import SourceRow, source_row
 _ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
 OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
 _MODULES = ("_check.py", "_shapes.py", "torch.py", "jax.py")
-_STATIC = {"exports.map": "csrc/exports.map", **{name: f"src/{{name}}/{name}" for name in _MODULES}}
+_STATIC = {name: f"src/{{name}}/{name}" for name in _MODULES}
 _RENDERED = {
     "pyproject.toml.in": "pyproject.toml",
     "CMakeLists.txt.in": "CMakeLists.txt",
     "README.md.in": "README.md",
     "tables.c.in": "csrc/tables.c",
+    "exports.map.in": "csrc/exports.map",
     "blobs.S.in": "csrc/blobs.S",
     "__init__.py.in": "src/{name}/__init__.py",
     "__init__.pyi.in": "src/{name}/__init__.pyi",
 }
+_FOR_TVM_FFI = {"tvm_ffi.c.in": "csrc/tvm_ffi.c"}
+_FOR_C = {"c_functions.c.in": "csrc/c_functions.c", "c_header.h.in": "include/{name}.h"}
 
 
 class _Source:
@@ -74,7 +77,8 @@ def render(
     files = {f"csrc/runtime/{name}": data for name, data in runtime.items()}
     for name, path in _STATIC.items():
         files[path.format(name=spec.name)] = templates[f"package/{name}"]
-    for name, path in _RENDERED.items():
+    rendered = {**_RENDERED, **(_FOR_TVM_FFI if spec.tvm_ffi else {}), **(_FOR_C if spec.c else {})}
+    for name, path in rendered.items():
         files[path.format(name=spec.name)] = made.get_template(name).render(context).encode("utf-8")
     for source in context["sources"]:
         stub = made.get_template("namespace.pyi.in").render(context, source=source)
@@ -85,7 +89,8 @@ def render(
 
 
 def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iterable[str]) -> dict[str, Any]:
-    c_files = ["csrc/tables.c", *(f"csrc/runtime/{name}" for name in sorted(runtime) if name.endswith(".c"))]
+    own = ["csrc/tables.c", *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
+    c_files = [*own, *(f"csrc/runtime/{name}" for name in sorted(runtime) if name.endswith(".c"))]
     names = [source.name for source in sources]
     gpu = any(source.kernels or any(function.entry for function in source.functions) for source in sources)
     return {
@@ -102,7 +107,22 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
         "gpu": gpu,
         "cpu": any(function.cpu for source in sources for function in source.functions),
         "blobs": _blob_names(sources),
+        "tvm_names": _tvm_names(spec, sources) if spec.tvm_ffi else (),
+        "c_functions": cfunctions.functions(spec, sources) if spec.c else (),
     }
+
+
+def _tvm_names(spec: PackageSpec, sources: Sequence[CompiledSource]) -> list[tuple[str, str, int]]:
+    """Name for tvm-ffi, source and number of each function: its own name where it stands at top level."""
+    return [
+        (
+            each.name if (each.name, source.name) in spec.top_level else f"{source.name}__{each.name}",
+            source.name,
+            number,
+        )
+        for source in sources
+        for number, each in enumerate(source.functions)
+    ]
 
 
 def _binaries(sources: Sequence[CompiledSource]) -> dict[str, bytes]:

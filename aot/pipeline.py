@@ -27,7 +27,7 @@ from aot.toolid import Identity
 __all__ = ["BuildRequest", "BuildResult", "as_json", "build", "summary"]
 
 
-_PARTS = ("jobs", "objects", "tree", "wheel")
+_PARTS = ("c", "jobs", "objects", "tree", "wheel")
 """Folders in the work folder, of which old files are removed."""
 _RECORD = "done.json"
 
@@ -62,7 +62,7 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResul
     from aot import finishing
 
     result = finishing.finish(planned, compiling.results(jobs), done, levels, tell)
-    stamp.write(result, [path for path in (result.wheel, result.sdist) if path])
+    stamp.write(result, [path for path in (result.wheel, result.sdist, *result.c_files) if path])
     if levels.local:
         levels.local.prune()
     return dataclasses.replace(result, seconds=_since(start))
@@ -73,7 +73,7 @@ def _everything(planned: Plan, jobs: Sequence[CompileJob]) -> str:
     digest = hashlib.sha256(f"{packid.identity()} {resources.digest(resources.templates())}".encode())
     for value in (planned.package, planned.archs, planned.left_out, planned.notes, planned.out, planned.sdist):
         digest.update(f"{value}\n".encode())
-    digest.update(f"{planned.engine.epoch} {planned.compress}\n".encode())
+    digest.update(f"{planned.engine.epoch} {planned.compress} {planned.tvm_ffi} {planned.c}\n".encode())
     for each in jobs:
         digest.update(job.encode(each))
     return digest.hexdigest()

@@ -45,6 +45,10 @@ class BuildRequest:
     out: str = "dist"
     work: str = "build"
     sdist: bool = False
+    tvm_ffi: bool = False
+    """The extension exports its functions to tvm-ffi."""
+    c: bool = False
+    """Also a header and a static library for C."""
     jobs: int | None = None
     ptx: bool | None = None
     compress: str | None = None
@@ -104,6 +108,8 @@ class Plan:
     """Jobs at a time; 0: as many as the executor can do."""
     engine: Engine
     sdist: bool
+    tvm_ffi: bool
+    c: bool
     out: Path
     work: Path
     dump: Path | None
@@ -129,10 +135,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     toolchain.check(
         tools, sorted({pick.image for each in chosen for pick in each.selection.picks}, key=Target.sort_key)
     )
-    out, work = Path(request.out).absolute(), Path(request.work).absolute()
-    dump = Path(request.dump).absolute() if request.dump else None
-    for place in filter(None, (out, work, dump)):
-        fileset.check_writable(place)
+    out, work, dump = _places(request)
     return Plan(
         package=package,
         sources=chosen,
@@ -146,6 +149,8 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         jobs=request.jobs or (_jobs(env) if request.executor == LOCAL else 0),
         engine=engine.of(request.executor, request.cache, request.cache_remote, env),
         sdist=request.sdist,
+        tvm_ffi=request.tvm_ffi,
+        c=request.c,
         out=out,
         work=work,
         dump=dump,
@@ -153,6 +158,15 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         cpu=requested.host,
         lineinfo=request.lineinfo,
     )
+
+
+def _places(request: BuildRequest) -> tuple[Path, Path, Path | None]:
+    """Folders of results, of intermediate files, and of dumps."""
+    out, work = Path(request.out).absolute(), Path(request.work).absolute()
+    dump = Path(request.dump).absolute() if request.dump else None
+    for place in filter(None, (out, work, dump)):
+        fileset.check_writable(place)
+    return out, work, dump
 
 
 def _settings(paths: Sequence[str]) -> tuple[Path, Config]:

@@ -44,6 +44,8 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> SplitResul
     tell, start = reporter or Silent(), time.monotonic()
     if request.sdist:
         raise UsageError("--sdist and --split-archs exclude each other")
+    if request.c:
+        raise UsageError("--c and --split-archs exclude each other")
     planned = plan.plan(request)
     groups = _groups(planned)
     built = {extra: made for extra, archs in groups.items() if (made := _part(request, planned, extra, archs, tell))}

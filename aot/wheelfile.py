@@ -31,6 +31,8 @@ from aot.errors import PackageError
 _LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
 """What an extension may link: parts of glibc. libcuda is opened at the first call."""
 _PYTHON = re.compile(r"_?Py")
+_TVM_FFI = "__tvm_ffi_"
+"""Starts of what --tvm-ffi exports."""
 _MANIFEST = "/aot.json"
 _MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """Ends of platform tags -> machines as the manifest names them."""
@@ -74,7 +76,7 @@ def extension_of(data: bytes) -> tuple[str, bytes]:
 def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[str]:
     """What is wrong with an extension: exports, imports, libraries, blobs; empty when nothing is."""
     elf = ELFFile(io.BytesIO(library))
-    exported = sorted(_exported(elf))
+    exported = sorted(name for name in _exported(elf) if not name.startswith(_TVM_FFI))
     wrong = [] if exported == [f"PyInit_{module}"] else [f"it exports {', '.join(exported)}, not only PyInit_{module}"]
     wrong += [f"it links {name}" for name in _needed(elf) if not _LIBRARIES.fullmatch(name)]
     wrong += [f"it needs '{name}', which nothing provides" for name in sorted(_unprovided(elf))]

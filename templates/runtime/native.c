@@ -1,6 +1,6 @@
 /* A host function's call without Python. In: operands that say where their memory is. Out: work on the stream, or done on the CPU.
  *
- * Arrays are checked against the signature as Python's are; destinations may not share memory with other arguments here. */
+ * Arrays are checked against the signature as Python's are; destinations and results may not share memory with arguments here. */
 #include "native.h"
 #include "rt.h"
 #include <stdio.h>
@@ -81,16 +81,31 @@ static void span(const aot_value *value, const aot_operand *array, uint64_t *low
   *high = array->address + (uint64_t)((last + 1) * value->storage);
 }
 
-static int check_destinations(const aot_native_call *call, const text *out) {
+/* Whether the memory meets that of an argument other than `but`. */
+static int meets(const aot_native_call *call, uint32_t but, uint64_t low, uint64_t high) {
   const aot_function *function = call->function;
-  for (uint32_t i = 0; i < function->nargs; i++)
-    for (uint32_t k = 0; function->args[i].role == AOT_DESTINATION && k < function->nargs; k++) {
-      uint64_t low, high, from, to;
-      if (k == i || function->args[k].kind != AOT_ARRAY) continue;
-      span(&function->args[i], &call->args[i], &low, &high);
-      span(&function->args[k], &call->args[k], &from, &to);
-      if (from < high && low < to) return say(out, call, i, 0, "shares memory with another argument");
-    }
+  for (uint32_t k = 0; k < function->nargs; k++) {
+    uint64_t from, to;
+    if (k == but || function->args[k].kind != AOT_ARRAY) continue;
+    span(&function->args[k], &call->args[k], &from, &to);
+    if (from < high && low < to) return 1;
+  }
+  return 0;
+}
+
+static int check_overlaps(const aot_native_call *call, const text *out) {
+  const aot_function *function = call->function;
+  uint64_t low, high;
+  for (uint32_t i = 0; i < function->nargs; i++) {
+    if (function->args[i].role != AOT_DESTINATION) continue;
+    span(&function->args[i], &call->args[i], &low, &high);
+    if (meets(call, i, low, high)) return say(out, call, i, 0, "shares memory with another argument");
+  }
+  for (uint32_t k = 0; k < function->nresults; k++) {
+    if (function->results[k].kind != AOT_ARRAY || function->results[k].alias >= 0 || !call->results[k].address) continue;
+    span(&function->results[k], &call->results[k], &low, &high);
+    if (meets(call, UINT32_MAX, low, high)) return say(out, call, k, 1, "its memory is that of an argument");
+  }
   return 0;
 }
 
@@ -177,7 +192,7 @@ static int read_arguments(aot_native_call *call, int64_t *word, void **slots, co
     if (problem) return say(out, call, k, 1, problem);
     word += value->kind == AOT_ARRAY ? 3 + 2 * value->rank : 2;
   }
-  return check_destinations(call, out);
+  return check_overlaps(call, out);
 }
 
 static int write_numbers(aot_native_call *call, void **slots, CUstream stream) {
