@@ -12,7 +12,18 @@ from cpurun import Program, build
 
 DTYPES = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "i8": np.dtype("i1")}
 REDUCED = ((1,), (0, 2), (0, 1), (1, 2), (0,), (2,), (0, 1, 2))
-SHAPES = ((3, 5, 7), (2, 70, 8), (1, 300, 16), (4, 33, 12), (2, 3, 1000), (130, 2, 4), (0, 3, 4), (3, 0, 4), (3, 4, 0))
+SHAPES = (
+    (3, 5, 7),
+    (2, 70, 8),
+    (1, 300, 16),
+    (4, 33, 12),
+    (2, 3, 1000),
+    (130, 2, 4),
+    (2, 20, 600),
+    (0, 3, 4),
+    (3, 0, 4),
+    (3, 4, 0),
+)
 
 
 def reduction(dims: tuple[int, ...], kind: str) -> str:

@@ -34,9 +34,11 @@ _BLOCKS = 264
 _SHORT = 2048
 """Rows that fewer blocks manage in the time of a second launch, if each has a narrow strip of columns."""
 _STRIP = 8
-"""Threads side by side then."""
+"""Threads side by side then, of vectors; without these, as many as read a line together."""
 _STRIPS = 32
-"""And as many of these must there be."""
+"""And as many of these must there be, unless a block has all rows in flight."""
+_FLAT = ((8, 512), (32, 128))
+"""Threads side by side where there are no more rows than that."""
 _ENOUGH = 3
 """Blocks that must be wanted for the same columns before a second launch is worth its time."""
 
@@ -66,7 +68,10 @@ def _launch(job: Job, width: int) -> None:
     """The columns are a multiple of the width, and aligned."""
     job = _by_number(job)
     short = _is_short(job, width)
-    across = arith.SelectOp(short, rtcalls.index(_STRIP), rtcalls.index(_FIRST.across)).result
+    across = arith.SelectOp(short, rtcalls.index(_strip(width)), rtcalls.index(_FIRST.across)).result
+    for rows, threads in reversed(_FLAT):
+        few = arith.CmpIOp(arith.CmpIPredicate.ule, job.space.rows.value, rtcalls.index(rows)).result
+        across = arith.SelectOp(few, rtcalls.index(threads), across).result
     shape = Shape.of(_form(job), job.space.columns, width, across)
     tiles = _tiles(job, width, shape)
     slices = _slices(job, tiles, shape, short)
@@ -105,9 +110,15 @@ def _is_short(job: Job, width: int) -> ir.Value:
     few = arith.CmpIOp(arith.CmpIPredicate.ule, rows, rtcalls.index(_SHORT)).result
     less = rtcalls.index(_BLOCKS * _FIRST.across * width)
     narrow = arith.CmpIOp(arith.CmpIPredicate.ult, columns, less).result
-    least = rtcalls.index((_STRIPS - 1) * _STRIP * width)
-    wide = arith.CmpIOp(arith.CmpIPredicate.ugt, columns, least).result
+    strip = _strip(width)
+    wide = arith.CmpIOp(arith.CmpIPredicate.ugt, columns, rtcalls.index((_STRIPS - 1) * strip * width)).result
+    at_once = rtcalls.index(_FIRST.threads // strip * _FIRST.unroll)
+    wide = arith.OrIOp(wide, arith.CmpIOp(arith.CmpIPredicate.ule, rows, at_once).result).result
     return arith.AndIOp(few, arith.AndIOp(narrow, wide).result).result
+
+
+def _strip(width: int) -> int:
+    return max(_STRIP, _FIRST.across // width)
 
 
 def _form(job: Job) -> Form:

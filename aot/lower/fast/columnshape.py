@@ -21,7 +21,7 @@ class Form:
     threads: int
     """A power of two."""
     across: int
-    """Threads side by side, at most: fewer where there are fewer columns, which leaves more of them for the rows."""
+    """Threads side by side, as a rule: fewer where there are fewer columns, which leaves more of them for the rows."""
     unroll: int
     """Rows that a thread has in flight."""
 
@@ -30,12 +30,9 @@ class Form:
         return {"threads": self.threads, "across": self.across, "rows": self.unroll}
 
     def lanes(self, columns: Extent, width: int) -> ir.Value:
-        """Threads side by side, on the host: a power of two."""
-        if columns.static is not None:
-            vectors = -(-columns.static // width)
-            return rtcalls.index(min(self.across, 1 << max(0, vectors - 1).bit_length()))
+        """Threads side by side that have columns, on the host: a power of two."""
         found, power = rtcalls.index(1), 1
-        while power < self.across:
+        while power < self.threads:
             more = arith.CmpIOp(arith.CmpIPredicate.ugt, columns.value, rtcalls.index(power * width)).result
             power *= 2
             found = arith.SelectOp(more, rtcalls.index(power), found).result
@@ -54,8 +51,7 @@ class Shape:
     @staticmethod
     def of(form: Form, columns: Extent, width: int, across: ir.Value | None = None) -> Shape:
         """On the host."""
-        lanes = form.lanes(columns, width)
-        if across is not None:
-            lanes = arith.MinUIOp(lanes, across).result
+        across = rtcalls.index(form.across) if across is None else across
+        lanes = arith.MinUIOp(form.lanes(columns, width), across).result
         depth = arith.DivUIOp(rtcalls.index(form.threads), lanes).result
         return Shape(form, lanes, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)

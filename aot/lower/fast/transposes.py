@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls, tiling
-from aot.lower.fast import bodies, places
+from aot.lower.fast import bodies, places, pointwise
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, PART, Region, Source
 from aot.lower.fast.rowjob import Job
@@ -26,6 +26,8 @@ _WIDE = {1: Tile(128, 256, 16), 2: Tile(128, 512, 8), 4: Tile(64, 256, 4)}
 """By bytes of the elements."""
 _NARROW = Tile(32, 256, 1)
 _SHARED = 48 * 1024
+_THIN = (16, 5)
+"""Fewer elements along the result's innermost loop, or along the operands', would leave most of a tile empty."""
 
 
 def matches(region: Region) -> bool:
@@ -55,8 +57,41 @@ def widest(job: Job) -> int:
 
 
 def launch(job: Job, width: int) -> None:
-    """Emit the kernels at the insertion point; with vectors where they are aligned, unless the width is less."""
+    """Emit the kernels at the insertion point: tiles, or element by element where these would be thin."""
     turned = _turned(job)
+    thin = _is_thin(job, turned)
+    if thin is True:
+        pointwise.launch(job, _flat_width(turned))
+    elif thin is False:
+        _tiles(job, turned, width)
+    else:
+        branch = scf.IfOp(thin, has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            pointwise.launch(job, _flat_width(turned))
+            scf.YieldOp([])
+        with ir.InsertionPoint(branch.else_block):
+            _tiles(job, turned, width)
+            scf.YieldOp([])
+
+
+def _is_thin(job: Job, turned: Turned) -> ir.Value | bool:
+    extents = (*job.space.row_loops, *job.space.column_loops)
+    found: list[ir.Value] = []
+    for extent, least in zip((extents[-1], extents[turned.inner]), _THIN, strict=True):
+        if extent.static is None:
+            found.append(arith.CmpIOp(arith.CmpIPredicate.ult, extent.value, rtcalls.index(least)).result)
+        elif extent.static < least:
+            return True
+    return arith.OrIOp(*found).result if len(found) > 1 else found[0] if found else False
+
+
+def _flat_width(turned: Turned) -> int:
+    places_ = (turned.result, *(place for place in turned.others.values() if place.wide))
+    return min(8, 16 // max(rtcalls.storage_bytes(place.element) for place in places_))
+
+
+def _tiles(job: Job, turned: Turned, width: int) -> None:
+    """With vectors where they are aligned, unless the width is less."""
     tile = _tile(turned)
     if tile.width == 1 or width < tile.width:
         _kernel(turned, _NARROW, job.region.number)
