@@ -384,7 +384,7 @@ def test_what_follows_a_contraction_is_part_of_its_launch() -> None:
 
 
 def test_a_sum_over_rows_is_one_launch_or_two() -> None:
-    # One where rows are few; else partial sums and what they give together; for memory of any alignment, and for vectors.
+    # One where rows are few; else partial sums and what they give together. With vectors, and without.
     reduce = "linalg.reduce { arith.addf } ins(%x : tensor<?x?xf32>) outs(%o : tensor<?xf32>) dimensions = [0]"
     done = lower(
         f"func.func @f(%x: tensor<?x?xf32>, %o: tensor<?xf32>) -> tensor<?xf32> {{\n  %r = {reduce}\n"

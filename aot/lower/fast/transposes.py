@@ -61,13 +61,13 @@ def launch(job: Job, width: int) -> None:
     turned = _turned(job)
     thin = _is_thin(job, turned)
     if thin is True:
-        pointwise.launch(job, _flat_width(turned))
+        pointwise.launch(job, _flat_width(turned, width))
     elif thin is False:
         _tiles(job, turned, width)
     else:
         branch = scf.IfOp(thin, has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            pointwise.launch(job, _flat_width(turned))
+            pointwise.launch(job, _flat_width(turned, width))
             scf.YieldOp([])
         with ir.InsertionPoint(branch.else_block):
             _tiles(job, turned, width)
@@ -85,9 +85,9 @@ def _is_thin(job: Job, turned: Turned) -> ir.Value | bool:
     return arith.OrIOp(*found).result if len(found) > 1 else found[0] if found else False
 
 
-def _flat_width(turned: Turned) -> int:
+def _flat_width(turned: Turned, most: int) -> int:
     places_ = (turned.result, *(place for place in turned.others.values() if place.wide))
-    return min(8, 16 // max(rtcalls.storage_bytes(place.element) for place in places_))
+    return min(8, most, 16 // max(rtcalls.storage_bytes(place.element) for place in places_))
 
 
 def _tiles(job: Job, turned: Turned, width: int) -> None:
