@@ -3,7 +3,8 @@
 In: functions after buffers are settled. Out: the same with ``gpu.launch`` in place of the linalg operations that a fast
 schedule covers, and for each that none covers the reason; those stay for the general schedule.
 
-Classes, by the loops of a region: rows (reductions of the innermost loops, and what surrounds them), pointwise.
+Classes, by the loops of a region: rows (reductions of the innermost loops, and what surrounds them), one row in all,
+columns (reductions of the outermost loops), transposes (operands that run along another loop), pointwise.
 """
 
 from __future__ import annotations

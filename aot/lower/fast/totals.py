@@ -24,11 +24,11 @@ from aot.lower.fast.rowjob import Job
 
 NAME = "total"
 _THREADS = 256
-_UNROLL = 8
+_UNROLL = 4
 """Vectors of a thread and turn."""
 _BLOCKS = 1024
 """Of the first launch, about."""
-_FINISH = 512
+_FINISH = 1024
 """Threads of the second launch."""
 
 
