@@ -29,9 +29,9 @@ static void set_number(aot_operand *operand, const aot_value *value, const void 
   if (value->dl_code == AOT_DL_COMPLEX) memcpy(operand->real, number, sizeof operand->real);
   else if (value->dl_code == AOT_DL_FLOAT || value->dl_code == AOT_DL_BFLOAT)
     operand->real[0] = value->storage == 8 ? *(const double *)number : (double)*(const float *)number;
-  else if (value->storage == 1) operand->integer = is_signed ? *(const int8_t *)number : *(const uint8_t *)number;
-  else if (value->storage == 2) operand->integer = is_signed ? *(const int16_t *)number : *(const uint16_t *)number;
-  else if (value->storage == 4) operand->integer = is_signed ? *(const int32_t *)number : *(const uint32_t *)number;
+  else if (value->storage == 1) operand->integer = is_signed ? (int64_t)*(const int8_t *)number : *(const uint8_t *)number;
+  else if (value->storage == 2) operand->integer = is_signed ? (int64_t)*(const int16_t *)number : *(const uint16_t *)number;
+  else if (value->storage == 4) operand->integer = is_signed ? (int64_t)*(const int32_t *)number : *(const uint32_t *)number;
   else memcpy(&operand->integer, number, 8);
 }
 

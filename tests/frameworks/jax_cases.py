@@ -71,6 +71,9 @@ def case_numbers() -> None:
     equal(y, 2 * random(6))
     assert n.shape == ()
     assert int(n) == 6
+    moved, by = jax.jit(lambda a: kernels.typed.shifted(a, -3))(jnp.arange(4, dtype="int32"))
+    equal(moved, np.arange(4) - 3)
+    assert int(by) == -3
     refused(TypeError, "must be a number when the program is traced", jax.jit(kernels.iota), 5)
     equal(jax.jit(kernels.iota, static_argnums=0)(4), range(4))
 

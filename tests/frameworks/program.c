@@ -32,6 +32,9 @@ int main(void) {
   CHECK(strstr(traced_kernels_error(), "argument 3 'out', tensor<?xf32>: shares memory with another argument"));
   CHECK(traced_kernels_traced_two(&in, &in, &length, NULL) != 0 && strstr(traced_kernels_error(), "its memory is that of an argument"));
   CHECK(traced_kernels_traced_incremented(&out, NULL) == 0 && y[2] == 7.0f);
+  int32_t whole[6] = { 1, 2, 3, 4, 5, 6 }, moved[6], by = 0;
+  traced_kernels_array wholes = array(whole, 1, six, 0, 32), moves = array(moved, 1, six, 0, 32);
+  CHECK(traced_kernels_typed_shifted(&wholes, -3, &moves, &by, NULL) == 0 && by == -3 && moved[0] == -2 && moved[5] == 3);
   in.dtype.bits = 64;
   CHECK(traced_kernels_traced_scaled_into(&in, 2.0f, &out, NULL) != 0 && strstr(traced_kernels_error(), "another element type"));
   in.dtype.bits = 32;

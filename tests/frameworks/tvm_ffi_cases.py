@@ -42,6 +42,10 @@ assert module.two(x_in, y_out) == 6
 np.testing.assert_array_equal(y, 2 * x)
 module.incremented(y_out)
 np.testing.assert_array_equal(y, 2 * x + 1)
+whole, whole_in = array(np.arange(4, dtype="int32"))
+moved, moved_out = array(np.zeros(4, "int32"))
+assert module.shifted(whole_in, -3, moved_out) == -3
+np.testing.assert_array_equal(moved, whole - 3)
 refused(TypeError, "traced.two() takes 2 arguments, arrays for its results among them, got 1", module.two, x_in)
 refused(TypeError, "traced.scaled_into() argument 2: a float is needed", module.scaled_into, x_in, "2", y_out)
 refused(TypeError, "traced.two() argument 1: an array is needed", module.two, 3, y_out)
