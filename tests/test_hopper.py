@@ -1,4 +1,4 @@
-"""Contractions on Hopper's tensor cores: which kernel is chosen, and what ptxas makes of it."""
+"""Contractions and attention on Hopper's tensor cores: which kernel is chosen, and what ptxas makes of it."""
 
 from __future__ import annotations
 
@@ -83,4 +83,107 @@ def test_a_product_of_any_size_compiles_to_good_code(tmp_path: Path) -> None:
     assert len(ours) >= 6
     assert all(held(source, each) == {"sm_90a"} for each in ours)
     assert [used for symbol, _, used in source.fatbin.usage if used.spill_bytes] == []
+    assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"
+
+
+ATTENTION = """
+#query = affine_map<(b, m, n, k) -> (b, m, k)>
+#key = affine_map<(b, m, n, k) -> (b, n, k)>
+#value = affine_map<(b, m, n, k) -> (b, k, n)>
+#score = affine_map<(b, m, n, k) -> (b, m, n)>
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
+func.func @f(%q: tensor<2x256x{d}x{t}>, %k: tensor<2x256x{d}x{t}>, %v: tensor<2x256x{d}x{t}>, %o: tensor<2x256x{d}x{t}>)
+    -> {results} {{
+  %z = arith.constant 0.0 : f32
+  %nothing = arith.constant 0xFF800000 : f32
+  %scale = arith.constant 0.125 : f32
+  %e = tensor.empty() : tensor<2x256x256xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<2x256x256xf32>) -> tensor<2x256x256xf32>
+  %s = linalg.generic {{indexing_maps = [#query, #key, #score],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+      ins(%q, %k : tensor<2x256x{d}x{t}>, tensor<2x256x{d}x{t}>) outs(%f : tensor<2x256x256xf32>) {{
+  ^bb0(%x: {t}, %y: {t}, %old: f32):
+    %wx = arith.extf %x : {t} to f32
+    %wy = arith.extf %y : {t} to f32
+    %p = arith.mulf %wx, %wy : f32
+    %r = arith.addf %old, %p : f32
+    linalg.yield %r : f32
+  }} -> tensor<2x256x256xf32>
+  %scores = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%s : tensor<2x256x256xf32>) outs(%e : tensor<2x256x256xf32>) {{
+  ^bb0(%x: f32, %old: f32):
+    %t = arith.mulf %x, %scale : f32
+    %i = linalg.index 1 : index
+    %j = linalg.index 2 : index
+    %seen = arith.cmpi {predicate}, %j, %i : index
+    %u = arith.select %seen, %t, %nothing : f32
+    linalg.yield {score} : f32
+  }} -> tensor<2x256x256xf32>
+  %w = linalg.softmax dimension(2) ins(%scores : tensor<2x256x256xf32>) outs(%e : tensor<2x256x256xf32>)
+      -> tensor<2x256x256xf32>
+  %he = tensor.empty() : tensor<2x256x256x{t}>
+  %h = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%w : tensor<2x256x256xf32>) outs(%he : tensor<2x256x256x{t}>) {{
+  ^bb0(%x: f32, %old: {t}):
+    %t = arith.truncf %x : f32 to {t}
+    linalg.yield %t : {t}
+  }} -> tensor<2x256x256x{t}>
+  %oe = tensor.empty() : tensor<2x256x{d}xf32>
+  %of = linalg.fill ins(%z : f32) outs(%oe : tensor<2x256x{d}xf32>) -> tensor<2x256x{d}xf32>
+  %p = linalg.generic {{indexing_maps = [#query, #value, #score],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+      ins(%h, %v : tensor<2x256x256x{t}>, tensor<2x256x{d}x{t}>) outs(%of : tensor<2x256x{d}xf32>) {{
+  ^bb0(%x: {t}, %y: {t}, %old: f32):
+    %wx = arith.extf %x : {t} to f32
+    %wy = arith.extf %y : {t} to f32
+    %p = arith.mulf %wx, %wy : f32
+    %r = arith.addf %old, %p : f32
+    linalg.yield %r : f32
+  }} -> tensor<2x256x{d}xf32>
+  %r = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]}}
+      ins(%p : tensor<2x256x{d}xf32>) outs(%o : tensor<2x256x{d}x{t}>) {{
+  ^bb0(%x: f32, %old: {t}):
+    %t = arith.truncf %x : f32 to {t}
+    linalg.yield %t : {t}
+  }} -> tensor<2x256x{d}x{t}>
+  return {returned} : {results_}
+}}
+"""
+
+
+def attention(d: int = 64, t: str = "f16", *, predicate: str = "ule", score: str = "%u", scores: bool = False) -> str:
+    """Attention, of which the scores may be returned, too."""
+    result, returned = f"tensor<2x256x{d}x{t}>", "%r"
+    results, listed = result, result
+    if scores:
+        returned, listed = "%r, %scores", f"{result}, tensor<2x256x256xf32>"
+        results = f"({listed})"
+    names = {"d": d, "t": t, "predicate": predicate, "score": score}
+    return ATTENTION.format(**names, results=results, results_=listed, returned=returned)
+
+
+FLASH = "queries 128, keys 128, depth {d}, width {d}, stages 2"
+ATTENTIONS = [
+    ("all keys", attention(score="%t"), [FLASH.format(d=64)]),
+    ("keys up to the query", attention(128), [f"{FLASH.format(d=128)}, causal"]),
+    ("another mask", attention(t="bf16", predicate="uge"), [FLASH.format(d=64)]),
+    ("an unusual depth", attention(80), []),
+    ("somebody else sees the scores", attention(scores=True), []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [row[1:] for row in ATTENTIONS], ids=[row[0] for row in ATTENTIONS])
+def test_attention_is_one_kernel(text: str, expected: list[str]) -> None:
+    kernels = chosen(text)
+    assert tiles(kernels, "flash") == expected
+    assert any(not each.needs for each in kernels), "something runs where TMA cannot read the arrays"
+
+
+def test_attention_compiles_to_good_code(tmp_path: Path) -> None:
+    source = compiled(tmp_path, attention(128), "sm_90")
+    assert source.fatbin is not None
+    kernel = next(each for each in source.kernels if each.schedule == "flash")
+    assert held(source, kernel) == {"sm_90a"}
+    assert [used.spill_bytes for symbol, _, used in source.fatbin.usage if symbol == kernel.symbol] == [0]
     assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"

@@ -54,15 +54,17 @@ def kept(strides: Sequence[Extent]) -> tuple[int, ...]:
     return tuple(number for number, each in reversed(list(enumerate(strides))) if each.static != 0)
 
 
-def of_factor(factor: Factor, outer: Extent, job: Problem, rows: int, *, few: bool = False) -> Boxes:
-    """Boxes of a factor: of ``rows`` of its outer loop, or of 64 where that is the contiguous one.
+def of_factor(
+    factor: Factor, outer: Extent, job: Problem, rows: int, *, few: bool = False, steps: int = DEPTH
+) -> Boxes:
+    """Boxes of a factor: of ``rows`` of its outer loop, or, where that is the contiguous one, of 64 and ``steps``.
 
     ``few``: where the outer loop is shorter, of no more than it has, in multiples of 8.
     """
     box = rtcalls.index(DEPTH if factor.turned else rows)
     if few and not factor.turned:
         box = (Word(outer.value).tiles(8) * 8).least(rows).value
-    sides = [(job.k, rtcalls.index(DEPTH)), (outer, box)]
+    sides = [(job.k, rtcalls.index(steps if factor.turned else DEPTH)), (outer, box)]
     if factor.turned:
         sides.reverse()
     loops = kept(factor.batch)

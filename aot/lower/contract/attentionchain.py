@@ -1,0 +1,197 @@
+"""Attention written with tensor operations: where it is.
+
+In: a contraction in a block of host code, after buffers are settled. Out: the chain that begins with it, if it is
+
+``scores = queries @ keys; what the source makes of them; largest; exp(scores - largest); total; weights = exp / total;
+result = weights @ values``
+
+with all intermediate results in memory that nobody else sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from mlir import ir
+
+from aot import mlir
+from aot.lower import views
+from aot.lower.contract import contraction, matching
+from aot.lower.contract.contraction import Contraction
+from aot.lower.contract.matching import Match
+from aot.lower.fast import hazards, operations
+from aot.lower.fast.extents import Extents
+from aot.lower.fast.operations import Operation
+
+_LARGEST = ("arith.maximumf", "arith.maxnumf")
+_BETWEEN = frozenset({"memref.alloc", "memref.dealloc", "memref.dim", "cf.assert"}) | views.VIEWS
+_QUIET_DIALECTS = frozenset({"arith", "index", "affine"})
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One attention."""
+
+    scores: Match
+    middle: tuple[ir.Operation, ...]
+    """The softmax's operations."""
+    output: Match
+
+    @property
+    def operations(self) -> list[ir.Operation]:
+        return [*self.scores.operations, *self.middle, *self.output.operations]
+
+
+def find(op: ir.Operation, tensors: Collection[ir.Value]) -> Chain | None:
+    """The chain that begins with a contraction."""
+    known = Extents()
+    read = contraction.read(op, known)
+    if isinstance(read, str):
+        return None
+    scores = matching.match(read, known, tensors)
+    if len(scores.stores) != 1 or scores.start is None:
+        return None
+    chase = _Chase(scores, known)
+    output = chase.to_output()
+    if output is None:
+        return None
+    found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors))
+    return found if found.output.start is not None and _is_closed(found, chase.own) else None
+
+
+class _Chase:
+    """Follows the scores through their softmax."""
+
+    def __init__(self, scores: Match, known: Extents) -> None:
+        self.known = known
+        self.ops: list[ir.Operation] = []
+        self.block = [each.operation for each in scores.last.block.operations]
+        self.place = self.block.index(scores.last)
+        self.rank = ir.MemRefType(scores.stores[0].value.type).rank
+        self.own = [store.value for store in scores.stores]
+
+    def to_output(self) -> Contraction | None:
+        """The contraction of the weights with the values, if all between it and the scores is their softmax."""
+        scores = self.own[0]
+        largest = self._reduced(scores, _LARGEST, _is_least)
+        powers = self._made((scores, largest), _is_power) if largest else None
+        total = self._reduced(powers, ("arith.addf",), lambda value: value == 0.0) if powers else None
+        weights = self._made((powers, total), _is_quotient) if powers and total else None
+        if weights is None:
+            return None
+        for op in self.block[self.place + 1 :]:
+            if weights in list(op.operands) and op.name not in ("memref.dealloc", "memref.dim"):
+                read = contraction.read(op, self.known)
+                return read if not isinstance(read, str) and read.left.value == weights else None
+        return None
+
+    def _next(self, memory: ir.Value) -> Operation | None:
+        """The next operation that reads some memory, row by row as it lies."""
+        for number, op in enumerate(self.block[self.place + 1 :], self.place + 1):
+            if op.name != "linalg.generic" or memory not in list(op.operands):
+                continue
+            read = operations.read(op, self.known)
+            if isinstance(read, str) or len(read.outputs) != 1:
+                return None
+            self.place = number
+            return read
+        return None
+
+    def _reduced(self, memory: ir.Value, names: tuple[str, ...], begins: Callable[[float], bool]) -> ir.Value | None:
+        """What the rows of some memory are reduced to, by one of these operations."""
+        read = self._next(memory)
+        if read is None or len(read.operands) != 2 or sum(read.reduces) != 1 or not read.reduces[-1]:
+            return None
+        source, target = read.operands
+        order = tuple(range(self.rank))
+        if (source.value, source.loops, target.loops) != (memory, order, order[:-1]):
+            return None
+        made = mlir.owner(read.yielded[0])
+        if isinstance(made, ir.Block) or made.name not in names or set(made.operands) != set(read.body.arguments):
+            return None
+        fill = self._filled(target.value, read.op)
+        if fill is None or not begins(fill[1]):
+            return None
+        self.ops += [fill[0], read.op]
+        self.own.append(target.value)
+        return target.value
+
+    def _filled(self, memory: ir.Value, reader: ir.Operation) -> tuple[ir.Operation, float] | None:
+        """The operation that fills some memory before it is read, and the number."""
+        for op in reversed(self.block[: self.block.index(reader)]):
+            if memory in list(op.operands) and op.name not in ("memref.dim", "memref.dealloc"):
+                value = _fill(op)
+                return None if value is None else (op, value)
+        return None
+
+    def _made(self, sources: tuple[ir.Value, ir.Value], matches: Callable[[Operation], bool]) -> ir.Value | None:
+        """What an operation makes of each element and its row's number."""
+        read = self._next(sources[0])
+        if read is None or any(read.reduces) or len(read.operands) != 3:
+            return None
+        order = tuple(range(self.rank))
+        one, other, target = read.operands
+        if (one.value, other.value) != sources or (one.loops, other.loops, target.loops) != (order, order[:-1], order):
+            return None
+        if not matches(read):
+            return None
+        self.ops.append(read.op)
+        self.own.append(target.value)
+        return target.value
+
+
+def _fill(op: ir.Operation) -> float | None:
+    """The number that an operation fills memory with."""
+    if op.name == "linalg.fill":
+        value = op.operands[0]
+    elif op.name == "linalg.generic" and len(op.operands) in (1, 2):
+        value = list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
+        if value in list(op.regions[0].blocks[0].arguments):
+            value = op.operands[0]
+    else:
+        return None
+    made = mlir.owner(value)
+    if isinstance(made, ir.Block) or made.name != "arith.constant":
+        return None
+    attribute = made.attributes["value"]
+    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
+
+
+def _is_least(value: float) -> bool:
+    """Whether a search for the largest may begin there: below all numbers, or no number at all."""
+    return value != value or value <= -3.4e38
+
+
+def _is_power(read: Operation) -> bool:
+    """``exp(element - row)``."""
+    one, other, _ = read.body.arguments
+    power = mlir.owner(read.yielded[0])
+    if isinstance(power, ir.Block) or power.name != "math.exp":
+        return False
+    difference = mlir.owner(power.operands[0])
+    return not isinstance(difference, ir.Block) and (
+        difference.name == "arith.subf" and list(difference.operands) == [one, other]
+    )
+
+
+def _is_quotient(read: Operation) -> bool:
+    """``element / row``, made narrow or not."""
+    one, other, _ = read.body.arguments
+    made = mlir.owner(read.yielded[0])
+    if not isinstance(made, ir.Block) and made.name == "arith.truncf":
+        made = mlir.owner(made.operands[0])
+    return not isinstance(made, ir.Block) and made.name == "arith.divf" and list(made.operands) == [one, other]
+
+
+def _is_closed(chain: Chain, own: list[ir.Value]) -> bool:
+    """Whether nobody else sees the memory between, and nothing else happens between the operations."""
+    members = set(chain.operations)
+    if any(not list(hazards.only_used_by(memory, members)) for memory in own):
+        return False
+    block = [each.operation for each in chain.output.last.block.operations]
+    first = min(block.index(op) for op in members)
+    return all(
+        op in members or op.name in _BETWEEN or op.name.split(".")[0] in _QUIET_DIALECTS
+        for op in block[first : block.index(chain.output.last)]
+    )

@@ -1,0 +1,117 @@
+"""Softmax of rows that come piece by piece, each thread having some columns of a row.
+
+In: a thread's scores of a piece, and what it knows of the row so far. Out: weights relative to the largest score so
+far, new knowledge, and the factor that what was summed up before has to be multiplied with.
+
+A row of nothing but minus infinity so far counts from 0, so that its weights are 0 and not NaN; if nothing else comes,
+the sum of its weights stays 0, and 0 / 0 is what the softmax of such a row is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower import devicemath
+
+_TO_POWERS_OF_TWO = math.log2(math.e)
+_QUAD = (1, 2)
+"""Distances to the other threads of a row."""
+_CHAINS = 4
+"""Independent chains of a reduction: one alone would wait for itself."""
+
+Combine = Callable[[ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """What a thread knows of one row."""
+
+    largest: ir.Value
+    total: ir.Value
+    """Of the thread's own weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One row's part of a piece."""
+
+    weights: list[ir.Value]
+    row: Row
+    factor: ir.Value
+
+
+def start() -> Row:
+    """Before the first piece."""
+    return Row(number(float("-inf")), number(0.0))
+
+
+def number(value: float) -> ir.Value:
+    """An f32."""
+    return arith.ConstantOp(ir.F32Type.get(), value).result
+
+
+def add(scores: Sequence[ir.Value], row: Row) -> Piece:
+    """One more piece of a row."""
+    largest = _larger(row.largest, across(_folded(_larger, scores), _larger))
+    none = arith.CmpFOp(arith.CmpFPredicate.OEQ, largest, number(float("-inf"))).result
+    base = arith.SelectOp(none, number(0.0), _scaled(largest)).result
+    weights = [_power(_minus(_scaled(score), base)) for score in scores]
+    factor = _power(_minus(_scaled(row.largest), base))
+    before = arith.MulFOp(row.total, factor, fastmath=_contract()).result
+    return Piece(weights, Row(largest, _plus(before, _folded(_plus, weights))), factor)
+
+
+def whole(row: Row) -> ir.Value:
+    """The sum of all weights of a row."""
+    return across(row.total, _plus)
+
+
+def across(value: ir.Value, combine: Combine) -> ir.Value:
+    """A value of a row's four threads, combined; the same in all of them."""
+    for distance in _QUAD:
+        value = combine(value, devicemath.exchanged(value, distance))
+    return value
+
+
+def _folded(combine: Combine, values: Sequence[ir.Value]) -> ir.Value:
+    chains = list(values[:_CHAINS])
+    for place, each in enumerate(values[_CHAINS:]):
+        chains[place % _CHAINS] = combine(chains[place % _CHAINS], each)
+    while len(chains) > 1:
+        chains = [combine(*chains[first : first + 2]) for first in range(0, len(chains), 2)]
+    return chains[0]
+
+
+def _larger(one: ir.Value, other: ir.Value) -> ir.Value:
+    return arith.MaxNumFOp(one, other).result
+
+
+def _plus(one: ir.Value, other: ir.Value) -> ir.Value:
+    return arith.AddFOp(one, other, fastmath=_contract()).result
+
+
+def _minus(one: ir.Value, other: ir.Value) -> ir.Value:
+    return arith.SubFOp(one, other, fastmath=_contract()).result
+
+
+def _scaled(value: ir.Value) -> ir.Value:
+    return arith.MulFOp(value, number(_TO_POWERS_OF_TWO), fastmath=_contract()).result
+
+
+def _contract() -> ir.Attribute:
+    return ir.Attribute.parse("#arith.fastmath<contract>")
+
+
+def _power(value: ir.Value) -> ir.Value:
+    """2 to the power, by the special function unit."""
+    attributes = {
+        "intrin": ir.StringAttr.get("llvm.nvvm.ex2.approx.ftz.f"),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    return ir.Operation.create("llvm.call_intrinsic", [value.type], [value], attributes).results[0]
