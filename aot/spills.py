@@ -3,8 +3,8 @@
 In: a compiled source. Out: which kernels to drop from the schedules' candidates, and what to say.
 
 A candidate's registers are known when ptxas has seen it, on every target. A source with spills is compiled again
-without the candidates that spilled on any of them, so that all images hold the same kernels; nothing is left to
-chance: the same source gives the same kernels.
+after that: kernels that spilled on any of them get more room for registers, and if that does not help, another
+candidate is taken. All images hold the same kernels, and the same source gives the same kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from aot.model import CompiledSource, Kernel, Usage
 from aot.wishes import Dropped
 
-ROUNDS = 4
+ROUNDS = 6
 """Times that a source is compiled, at most."""
 
 
@@ -34,7 +34,7 @@ def without(compile_: Callable[[tuple[Dropped, ...]], CompiledSource]) -> Compil
 def droppable(compiled: CompiledSource, dropped: Sequence[Dropped]) -> tuple[Dropped, ...]:
     """Candidates that spilled, of regions that have others, and were not dropped before."""
     found = dict.fromkeys(
-        Dropped(kernel.module, kernel.schedule, kernel.tiling)
+        Dropped(kernel.module, kernel.schedule, replace(kernel.tiling, grid=(), block=()))
         for kernel, _, _ in _spilled(compiled)
         if kernel.tiling is not None and kernel.tiling.region
     )
@@ -45,7 +45,7 @@ def remarks(compiled: CompiledSource, dropped: Sequence[Dropped]) -> Iterator[st
     """What was dropped, and what spills for all that."""
     for each in dropped:
         what = f"{each.function}: region {each.tiling.region}: {each.schedule}: {each.tiling.text()}"
-        yield f"{what}: its registers spilled, another one is taken"
+        yield f"{what}: its registers spilled, {'another one is taken' if each.is_final else 'it gets room for them'}"
     for kernel, target, usage in _spilled(compiled):
         yield f"{kernel.name}: {usage.spill_bytes} bytes of registers spill on {target}"
 

@@ -35,13 +35,22 @@ class Wish:
     """Where it stands, for messages: ``aot.toml:7: [source.softmax.function.forward]``."""
 
 
+ROOMY = "room for registers"
+"""Remark of a kernel for which ptxas may not trade registers for blocks side by side."""
+
+
 @dataclass(frozen=True)
 class Dropped:
-    """A kernel that is not to be made again: it took more registers than there are."""
+    """A kernel that is not to be made again as it was: its registers spilled."""
 
     function: str
     schedule: str
     tiling: Tiling
+
+    @property
+    def is_final(self) -> bool:
+        """Whether room for registers did not help."""
+        return ROOMY in self.tiling.remarks
 
 
 def problems(functions: object) -> Iterator[tuple[str, str]]:

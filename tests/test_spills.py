@@ -50,7 +50,7 @@ def test_candidates_are_dropped_once_and_the_rest_is_told() -> None:
     assert spills.droppable(found, dropped) == ()
     told = list(spills.remarks(source(kernels, (("m__mine", "sm_80", 16),)), dropped))
     assert told == [
-        "f: region 1: row: threads 32: its registers spilled, another one is taken",
+        "f: region 1: row: threads 32: its registers spilled, it gets room for them",
         "mine: 16 bytes of registers spill on sm_80",
     ]
 

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import scf
 
 from aot import mlir
-from aot.lower import frontend, overlap, rtcalls, views
+from aot.lower import frontend, overlap, rtcalls, search, views
 from aot.lower.fast import (
     bodyloads,
     candidates,
@@ -93,6 +93,8 @@ def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Ge
                     reasons.append((region.last, reason))
             for op, reason in reasons:
                 left[reason == _WITH_CONTRACTION].append(f"{name}: {_named(op)}: {reason}")
+        if wished.dropped:
+            wished.give_room(name, search.named(function, "gpu.launch"))
     wished.finish(counts)
     return General(tuple(left[False]), tuple(left[True]))
 

@@ -12,11 +12,14 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mlir import ir
+
 from aot.errors import ConfigError
+from aot.lower import tiling
 from aot.lower.fast.region import Region
 from aot.lower.schedule import GENERAL
 from aot.model import Function
-from aot.wishes import Dropped, Wish
+from aot.wishes import ROOMY, Dropped, Wish
 
 ASKED = "aot.toml asks for it"
 
@@ -62,15 +65,18 @@ class Choice:
         wished = dict(self.sizes).get("width", widest) if self.schedule in ("", schedule) else widest
         if wished > widest or wished & (wished - 1):
             raise UnfitError(f"width {wished} is not possible; {_powers(widest)} are")
-        refused = {dict(each.tiling.tile).get("width") for each in self.dropped if each.schedule == schedule}
+        refused = {dict(each.tiling.tile).get("width") for each in self._gone() if each.schedule == schedule}
         while wished > 1 and wished in refused:
             wished //= 2
         return wished
 
     def is_dropped(self, schedule: str, sizes: Mapping[str, int], remarks: Sequence[str]) -> bool:
         """Whether a kernel of these sizes was dropped."""
-        tile = (schedule, tuple(sizes.items()), tuple(remarks))
-        return any((each.schedule, each.tiling.tile, each.tiling.remarks) == tile for each in self.dropped)
+        tile = (schedule, tuple(sizes.items()), (*remarks, ROOMY))
+        return any((each.schedule, each.tiling.tile, each.tiling.remarks) == tile for each in self._gone())
+
+    def _gone(self) -> list[Dropped]:
+        return [each for each in self.dropped if each.is_final]
 
 
 def _powers(widest: int) -> str:
@@ -98,6 +104,23 @@ class Wished:
         """Functions that are not left to the general schedule as a whole."""
         general = {each.function for each in self.wishes if each.schedule == GENERAL and not each.region}
         return [each for each in functions if each.name not in general]
+
+    def give_room(self, function: str, launches: Iterable[ir.Operation]) -> None:
+        """Let kernels that spilled have the registers that they want, before other ones are tried.
+
+        ptxas prefers a few bytes in memory to one block less on a multiprocessor; ``minctasm`` forbids it.
+        """
+        spilled = {
+            (each.schedule, each.tiling.region, each.tiling.tile, each.tiling.remarks)
+            for each in self.dropped
+            if each.function == function
+        }
+        for op in launches:
+            made, name = tiling.read(op), tiling.schedule_of(op)
+            if made is None or (name, made.region, made.tile, made.remarks) not in spilled:
+                continue
+            op.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+            tiling.mark(op, made.kind, made.region, name, dict(made.tile), (*made.remarks, ROOMY))
 
     def refuse(self, function: str, region: Region, reason: str) -> None:
         """Note that a wish cannot be met."""
