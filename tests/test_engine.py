@@ -51,6 +51,25 @@ def built_with(folder: Path, act: Callable[[], None] = lambda: None, **options: 
     return aot.build(request, AtFirst(act=act))
 
 
+@pytest.fixture(scope="module")
+def stock(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shared cache that holds the wheel alone: whoever comes to the same tree need not package it once more."""
+    folder = tmp_path_factory.mktemp("stock")
+    made = built_with(folder / "first", jobs=1, cache=str(folder / "cache"))
+    assert made.wheel.read_bytes() == built.result.wheel.read_bytes()
+    *sources, wheel = sorted((folder / "cache").glob("*/*"), key=lambda file: file.stat().st_size)
+    assert len(sources) == 4
+    for file in sources:
+        file.unlink()
+    assert wheel.stat().st_size > made.wheel_bytes
+    return folder / "cache"
+
+
+def copied(stock: Path, folder: Path) -> str:
+    """The stock for one test, which may add to it."""
+    return str(shutil.copytree(stock, folder / "stock"))
+
+
 def hows(result: aot.BuildResult) -> list[str]:
     return sorted(each.how for each in result.sources)
 
@@ -61,31 +80,33 @@ def damage(cache: Path) -> None:
         file.write_bytes(file.read_bytes()[:-1] + b"?")
 
 
-def test_one_at_a_time_cached_and_with_a_cache_that_is_lost_or_damaged(built: Built, tmp_path: Path) -> None:
-    wheel, cache = built.result.wheel.read_bytes(), tmp_path / "cache"
-    lost = built_with(tmp_path / "lost", lambda: shutil.rmtree(cache), jobs=1, cache=str(cache))
+def test_one_at_a_time_cached_and_with_a_cache_that_is_lost_or_damaged(
+    built: Built, stock: Path, tmp_path: Path
+) -> None:
+    wheel, cache = built.result.wheel.read_bytes(), Path(copied(stock, tmp_path / "own"))
+    shared = copied(stock, tmp_path / "shared")
+    lost = built_with(tmp_path / "a", lambda: shutil.rmtree(cache), jobs=1, cache=str(cache), cache_remote=shared)
     assert hows(lost) == ["built"] * 4
     assert lost.wheel.read_bytes() == wheel
 
     # The first result went with the folder.
-    partly = built_with(tmp_path / "partly", cache=str(cache))
+    partly = built_with(tmp_path / "b", cache=str(cache))
     assert hows(partly) == ["built", "cached", "cached", "cached"]
     assert partly.wheel.read_bytes() == wheel
 
-    damaged = built_with(tmp_path / "damaged", lambda: damage(cache), jobs=1, cache=str(cache))
-    assert set(hows(damaged)) == {"built", "cached"}
+    damage(cache)
+    damaged = built_with(tmp_path / "c", cache=str(cache), cache_remote=copied(stock, tmp_path / "other"))
+    assert hows(damaged) == ["built"] * 4
     assert damaged.wheel.read_bytes() == wheel
 
-    # The first result was damaged after it had been read.
-    shared = built_with(tmp_path / "shared", cache="off", cache_remote=str(cache))
-    assert hows(shared) == ["built", "cached", "cached", "cached"]
-    assert shared.wheel.read_bytes() == wheel
+    fully = built_with(tmp_path / "d", cache="off", cache_remote=shared)
+    assert hows(fully) == ["cached"] * 4
+    assert fully.wheel.read_bytes() == wheel
 
 
-def test_a_build_with_nothing_to_do_writes_nothing(built: Built, tmp_path: Path) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(built.folder, folder)
-    first = built_with(folder)
+def test_a_build_with_nothing_to_do_writes_nothing(built: Built, stock: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    first = built_with(folder, cache_remote=copied(stock, tmp_path))
     stamp = first.wheel.stat().st_mtime_ns
     for file in (folder / "kernels").iterdir():
         file.touch()
@@ -106,10 +127,11 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, tmp_path: Path) -> None:
+def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, stock: Path, tmp_path: Path) -> None:
     """Of the whole group or of the front process alone, which leaves the rest to notice."""
     write_sources(tmp_path)
     cache = tmp_path / "cache"
+    shared = copied(stock, tmp_path)
     moments = random.Random(7)
     for number in range(10):
         child = start(tmp_path, "--cache", str(cache))
@@ -119,13 +141,12 @@ def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, tmp
         child.wait()
         assert child.stderr is not None
         child.stderr.close()
-    assert not (tmp_path / "dist").exists()
-    result = built_with(tmp_path, cache=str(cache))
+    result = built_with(tmp_path, cache=str(cache), cache_remote=shared)
     assert result.wheel.read_bytes() == built.result.wheel.read_bytes()
     assert not list((tmp_path / "dist").glob(".*"))
 
 
-def test_after_a_full_disk_the_next_build_is_right(built: Built, tmp_path: Path) -> None:
+def test_after_a_full_disk_the_next_build_is_right(built: Built, stock: Path, tmp_path: Path) -> None:
     """First neither results nor cache entries fit, then only the cache has no place, which is no error."""
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = "mount -t tmpfs -o size=40k tmpfs build && mount -t tmpfs -o size=12k tmpfs cache"
@@ -134,7 +155,8 @@ def test_after_a_full_disk_the_next_build_is_right(built: Built, tmp_path: Path)
     if subprocess.run([*alone, mount], cwd=tmp_path, capture_output=True, check=False).returncode:
         pytest.skip("no mount namespaces here")
     write_sources(tmp_path)
-    build = f"'{sys.executable}' -m aot build kernels --archs sm_80,sm_90 --cache cache"
+    caches = f"--cache cache --cache-remote '{copied(stock, tmp_path)}'"
+    build = f"'{sys.executable}' -m aot build kernels --archs sm_80,sm_90 {caches}"
     command = f"{mount} && ! {build} && mount -o remount,size=64m build && {build}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*alone, command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -170,7 +192,7 @@ def test_a_crash_of_one_source_loses_no_other(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "objects" / "double" / job.RESULT).is_file()
 
 
-def test_a_foreman_that_dies_is_told_and_the_next_build_is_right(built: Built, tmp_path: Path) -> None:
+def test_a_foreman_that_dies_is_told_and_the_next_build_is_right(built: Built, stock: Path, tmp_path: Path) -> None:
     write_sources(tmp_path)
 
     def kill() -> None:
@@ -183,7 +205,7 @@ def test_a_foreman_that_dies_is_told_and_the_next_build_is_right(built: Built, t
 
     with pytest.raises(AotError, match="the build's own processes failed"):
         built_with(tmp_path, kill, jobs=1)
-    again = built_with(tmp_path)
+    again = built_with(tmp_path, cache_remote=copied(stock, tmp_path))
     assert again.wheel.read_bytes() == built.result.wheel.read_bytes()
 
 
