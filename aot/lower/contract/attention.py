@@ -8,13 +8,14 @@ images without the kernel, and for arrays that TMA cannot read.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import scf
 
 from aot import mlir
 from aot.lower import rtcalls, views
-from aot.lower.contract import attentionchain, causal, flash, forming, problem, wgmmafit
+from aot.lower.contract import attentionchain, causal, flash, forming, problem, scaled, wgmmafit
 from aot.lower.contract.attentionchain import Chain
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.forming import Groups
@@ -60,6 +61,8 @@ def _job(chain: Chain) -> Attention | None:
     order = tuple((loop,) for loop in (*one.batch, *one.m[:-1]))
     if len(one.m) < 1 or len(one.n) != 1 or len(one.k) != 1 or len(other.n) != 1 or len(other.k) != 1:
         return None
+    if one.left.windows or other.left.windows:
+        return None
     # The weights' indices are the scores': they say which loop of one is which of the other.
     same = {loop: other.left.loops[axis] for axis, loop in enumerate(one.out.loops)}
     if same[one.n[0]] != other.k[0] or same[one.m[-1]] not in other.m or len(order) > _MOST_LOOPS:
@@ -73,8 +76,14 @@ def _job(chain: Chain) -> Attention | None:
     depth, width = scores.k.static, output.n.static
     if depth not in _WIDTHS or width not in _WIDTHS or depth is None or width is None:
         return None
-    job = Attention(scores, output, depth, width, seen or scores.epilogue, seen is not None)
-    return job if _fits(job) else None
+    if scores.epilogue.initial is not None:
+        return None
+    epilogue, scale = scaled.without(seen or scores.epilogue)
+    job = Attention(scores, output, depth, width, epilogue, scale, causal=seen is not None, staged=False)
+    if not _fits(job):
+        return None
+    # Results lie where the queries were.
+    return replace(job, staged=depth == width and flash.stages_results(job))
 
 
 def _fits(job: Attention) -> bool:

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from aot.lower.contract import hopper
 from aot.lower.contract.epilogue import Epilogue
 from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.problem import Problem
+from aot.lower.contract.words import Word, constant
 
 QUERIES, KEYS, STAGES = 128, 128, 2
-"""Of a block; of a piece; pieces on their way."""
+"""Of a tile; of a piece; pieces on their way."""
+KEY, VALUE = 0, 1
+"""The two rings."""
+_BARRIER = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +37,13 @@ class Attention:
     """Elements of a value."""
     epilogue: Epilogue
     """What becomes of a score that a query sees."""
+    scale: float
+    """What is left to multiply it with, before its softmax."""
     causal: bool
     """A query sees keys up to its own place only; else all of them."""
+
+    staged: bool
+    """TMA can store the result, 16-bit elements."""
 
     @property
     def bounded(self) -> bool:
@@ -42,10 +52,15 @@ class Attention:
 
 
 def layout(job: Attention) -> tuple[int, int, int]:
-    """Where keys, values and barriers begin in shared memory."""
-    keys = QUERIES * job.depth * 2
+    """Where keys, values and barriers begin in shared memory; two tiles of queries come first."""
+    keys = 2 * query_bytes(job)
     values = keys + STAGES * KEYS * job.depth * 2
     return keys, values, values + STAGES * KEYS * job.width * 2
+
+
+def query_bytes(job: Attention) -> int:
+    """Of a block's queries."""
+    return QUERIES * job.depth * 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,3 +78,50 @@ class State:
     def of(values: Sequence[ir.Value]) -> State:
         scores, *sums, a, b, c, d = values
         return State(scores, sums, (Row(a, b), Row(c, d)))
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A tile of queries."""
+
+    number: Word
+    m0: Word
+    batch: tuple[Word, ...]
+    pieces: Word
+    """Of keys that one of its queries sees."""
+    used: Word
+    """Pieces of the tiles before it: they go on around the rings."""
+    turn: Word
+    """Tiles before it."""
+
+
+class Ring:
+    """Barriers: of two tiles of queries, and of each ring's stages."""
+
+    BYTES = (4 + 4 * STAGES) * _BARRIER
+
+    def __init__(self, start: Word) -> None:
+        self.start = start
+
+    def queries_full(self, slot: Word) -> Word:
+        return self.start + slot * _BARRIER
+
+    def queries_empty(self, slot: Word) -> Word:
+        return self.start + (slot + 2) * _BARRIER
+
+    def full(self, side: int, slot: Word) -> Word:
+        return self.start + (slot + (4 + 2 * side * STAGES)) * _BARRIER
+
+    def empty(self, side: int, slot: Word) -> Word:
+        return self.start + (slot + (4 + (2 * side + 1) * STAGES)) * _BARRIER
+
+    def prepare(self, groups: int) -> None:
+        """Make all barriers; a stage is free when as many consumers have read it."""
+        for slot in range(2):
+            hopper.make_barrier(self.queries_full(constant(slot)), 1)
+            hopper.make_barrier(self.queries_empty(constant(slot)), groups)
+        for side in (KEY, VALUE):
+            for slot in range(STAGES):
+                hopper.make_barrier(self.full(side, constant(slot)), 1)
+                hopper.make_barrier(self.empty(side, constant(slot)), groups)
+        hopper.fence_made_barriers()

@@ -243,6 +243,25 @@ def _four() -> ir.Type:
     return ir.VectorType.get([4], ir.F32Type.get())
 
 
+def store_halves(start: Word, lane: Word, pair: Callable[[int, int], ir.Value]) -> None:
+    """A warp's 16 rows of 64 16-bit elements go to shared memory, rows of 128 bytes from ``start`` on.
+
+    ``pair``: a thread's two neighbours of a block of 8 columns, in the upper or lower 8 rows. Four 8 x 8 blocks go at a
+    time, each lane naming the place of a row of one of them.
+    """
+    row, beside = lane % 16, lane // 16
+    for block in range(0, 8, 2):
+        words = [packed(pair(block + number // 2, number % 2)) for number in range(4)]
+        piece = (beside + block) ^ (row & 7)
+        store_words(start + row * SWIZZLE_ROW + piece * 16, words)
+
+
+def packed(pair: ir.Value) -> Word:
+    """Two 16-bit elements as a word."""
+    word = vector.BitCastOp(ir.VectorType.get([1], ir.IntegerType.get_signless(32)), pair).result
+    return Word(vector.ExtractOp(word, [], [0]).result)
+
+
 def store_words(address: Word, words: Sequence[Word]) -> None:
     """Four 8 x 8 matrices of 16-bit elements go to shared memory, each lane's address being that of a row."""
     nvvm.StMatrixOp(

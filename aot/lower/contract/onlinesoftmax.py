@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, llvm
 
 from aot.lower import devicemath
 
@@ -55,15 +55,15 @@ def number(value: float) -> ir.Value:
     return arith.ConstantOp(ir.F32Type.get(), value).result
 
 
-def add(scores: Sequence[ir.Value], row: Row) -> Piece:
-    """One more piece of a row."""
+def add(scores: Sequence[ir.Value], row: Row, scale: float) -> Piece:
+    """One more piece of a row, whose scores are still to be multiplied with a positive number."""
+    exponents = number(scale * _TO_POWERS_OF_TWO)
     largest = _larger(row.largest, across(_folded(_larger, scores), _larger))
     none = arith.CmpFOp(arith.CmpFPredicate.OEQ, largest, number(float("-inf"))).result
-    base = arith.SelectOp(none, number(0.0), _scaled(largest)).result
-    weights = [_power(_minus(_scaled(score), base)) for score in scores]
-    factor = _power(_minus(_scaled(row.largest), base))
-    before = arith.MulFOp(row.total, factor, fastmath=_contract()).result
-    return Piece(weights, Row(largest, _plus(before, _folded(_plus, weights))), factor)
+    base = arith.SelectOp(none, number(0.0), _times(largest, exponents)).result
+    weights = [_power(_minus(_times(score, exponents), base)) for score in scores]
+    factor = _power(_minus(_times(row.largest, exponents), base))
+    return Piece(weights, Row(largest, _plus(_times(row.total, factor), _folded(_plus, weights))), factor)
 
 
 def whole(row: Row) -> ir.Value:
@@ -88,7 +88,8 @@ def _folded(combine: Combine, values: Sequence[ir.Value]) -> ir.Value:
 
 
 def _larger(one: ir.Value, other: ir.Value) -> ir.Value:
-    return arith.MaxNumFOp(one, other).result
+    # Of the LLVM dialect: arith's becomes a comparison and a choice.
+    return llvm.MaxNumOp(one, other).result
 
 
 def _plus(one: ir.Value, other: ir.Value) -> ir.Value:
@@ -99,8 +100,8 @@ def _minus(one: ir.Value, other: ir.Value) -> ir.Value:
     return arith.SubFOp(one, other, fastmath=_contract()).result
 
 
-def _scaled(value: ir.Value) -> ir.Value:
-    return arith.MulFOp(value, number(_TO_POWERS_OF_TWO), fastmath=_contract()).result
+def _times(one: ir.Value, other: ir.Value) -> ir.Value:
+    return arith.MulFOp(one, other, fastmath=_contract()).result
 
 
 def _contract() -> ir.Attribute:

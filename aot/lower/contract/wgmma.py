@@ -20,7 +20,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, hopper, wgmmastore
+from aot.lower.contract import boxes, hopper, registers, wgmmastore
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
 from aot.lower.contract.problem import Factor, Problem
@@ -96,7 +96,8 @@ class Kernel:
         self.box = narrow(sides[0].box)
         self.first, self.stride = first // tile.cluster, blocks // tile.cluster
         self.rank = hopper.block_in_cluster() if tile.cluster > 1 else constant(0)
-        self.steps, self.start = steps.tiles(DEPTH), constant(0)
+        # Not known when it is compiled, even where it could be: products of an unrolled loop would wait for each other.
+        self.steps, self.start = registers.here(steps.tiles(DEPTH)), constant(0)
         if tile.splits:
             all_, self.start = self.steps, self.steps * self.rank // tile.splits
             self.steps = all_ * (self.rank + 1) // tile.splits - self.start

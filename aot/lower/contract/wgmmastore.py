@@ -126,7 +126,8 @@ class Staged(Writer):
         hopper.when(self.leads, lambda: hopper.await_stores(chunks - 1 if turn else 0))
         hopper.warpgroup_sync(self.barrier)
         if self.columns == _ROWS:
-            self._put_halves(corner, at, total, buffer)
+            start = buffer + self.warp * (16 * SWIZZLE_ROW)
+            hopper.store_halves(start, self.lane, lambda block, half: self._pair(corner, at, block, half, total))
         else:
             self._put_words(corner, at, total, buffer)
         hopper.fence_stores()
@@ -144,20 +145,6 @@ class Staged(Writer):
         first = 4 * (chunk * (self.columns // 8) + block) + 2 * half
         sums = [hopper.element_of(total, first + number) for number in range(2)]
         return self.results(corner, row, column + 8 * block + self.pair * 2, sums)[0]
-
-    def _put_halves(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, buffer: Word) -> None:
-        """16-bit elements: four 8 x 8 blocks at a time; each lane names the place of a row of one of them."""
-        row, beside = self.lane % 16, self.lane // 16
-        start = buffer + (self.warp * 16 + row) * SWIZZLE_ROW
-        for block in range(0, 8, 2):
-            words = []
-            for number in (block, block + 1):
-                for half in range(2):
-                    value = self._pair(corner, at, number, half, total)
-                    packed = vector.BitCastOp(_vector(1, ir.IntegerType.get_signless(32)), value).result
-                    words.append(Word(vector.ExtractOp(packed, [], [0]).result))
-            piece = (beside + block) ^ (row & 7)
-            hopper.store_words(start + piece * 16, words)
 
     def _put_words(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, buffer: Word) -> None:
         """32-bit elements: 8 bytes of a row each."""
@@ -232,7 +219,3 @@ def _total(parts: list[ir.Value]) -> ir.Value:
     for each in parts[1:]:
         total = arith.AddFOp(total, each).result
     return total
-
-
-def _vector(count: int, element: ir.Type) -> ir.Type:
-    return ir.VectorType.get([count], element)
