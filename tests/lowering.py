@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from aot import lower as lowering
 from aot import mlir
-from aot.lower import level, prepare
+from aot.arch import Capability
+from aot.lower import level, prepare, tensor
 from aot.model import Function, Kernel
 
 PATH = "kernels/test.mlir"
@@ -53,12 +54,16 @@ class Lowered:
         return self.host_ir[start : self.host_ir.index("\n}", start)]
 
 
-def lower(text: str | bytes, names: Mapping[str, Sequence[str]] | None = None) -> Lowered:
-    """Lower a source called ``test``."""
+def lower(
+    text: str | bytes, names: Mapping[str, Sequence[str]] | None = None, capabilities: tuple[Capability, ...] = ()
+) -> Lowered:
+    """Lower a source called ``test``, for images of these architectures."""
     data = text.encode() if isinstance(text, str) else text
     with mlir.context() as ctx:
         module = mlir.parse(data, PATH, ctx)
-        done = lowering.lower(module, lowering.Request("test", names or {}), mlir.no_dump)
+        done = lowering.lower(
+            module, lowering.Request("test", names or {}, tensor.Options(capabilities=capabilities)), mlir.no_dump
+        )
         return Lowered(
             done.functions,
             done.kernels,

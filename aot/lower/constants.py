@@ -57,6 +57,20 @@ def sink(module: mlir.Module) -> int:
     return sum(_sink(op) for op in search.named(module, "gpu.launch"))
 
 
+def align(value: mlir.Value, size: int) -> bool:
+    """Have a global begin at a multiple of ``size`` bytes; False where the memory is none.
+
+    Kernels have a copy of it: the address that host code sees says nothing about theirs, and must not reach them.
+    """
+    made_by = views.global_of(value)
+    if made_by is None:
+        return False
+    i64 = ir.IntegerType.get_signless(64)
+    before = ir.IntegerAttr(made_by.attributes["alignment"]).value if "alignment" in made_by.attributes else 1
+    made_by.attributes["alignment"] = ir.IntegerAttr.get(i64, max(before, size))
+    return True
+
+
 def _escape(constant: mlir.Operation) -> int:
     copies = 0
     work = [constant.results[0]]

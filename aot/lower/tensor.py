@@ -154,6 +154,8 @@ def _finish(module: ir.Module) -> frozenset[str]:
     constants.sink(module)
     smallfloat.rewrite(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying host code")
+    # What host code reads, too, has become one operation outside of the kernels.
+    constants.sink(module)
     for op in mlir.walk(module):
         if op.name == "gpu.launch" and tiling.SCHEDULE not in op.attributes:
             tiling.mark(op, "leftover", 0, schedule.ONE_THREAD, {"threads": 1})

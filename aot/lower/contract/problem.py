@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from aot.lower import rtcalls
+from aot.lower import constants, rtcalls, views
 from aot.lower.contract.epilogue import Epilogue
 from aot.lower.fast import places
 from aot.lower.fast.places import VECTOR_BYTES, Extent
@@ -41,6 +41,11 @@ class Factor:
     @property
     def element(self) -> ir.Type:
         return ir.MemRefType(self.memory.type).element_type
+
+    @property
+    def has_address(self) -> bool:
+        """Whether kernels can be given its address: a constant lies elsewhere for them."""
+        return views.global_of(self.memory) is None
 
     @property
     def along_k(self) -> bool:
@@ -133,7 +138,11 @@ def is_wide(memory: ir.Value, strides: Sequence[Extent]) -> ir.Value | bool:
     for each in strides[:-1]:
         if each.static is None:
             total = arith.OrIOp(total, arith.MulIOp(each.value, rtcalls.index(size)).result).result
-    total = arith.OrIOp(total, address(memory)).result
+    offset = kind.get_strides_and_offset()[1]
+    if not constants.align(memory, VECTOR_BYTES):
+        total = arith.OrIOp(total, address(memory)).result
+    elif offset == rtcalls.DYNAMIC or offset * size % VECTOR_BYTES:
+        return False
     rest = arith.AndIOp(total, rtcalls.index(VECTOR_BYTES - 1)).result
     return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
 

@@ -60,7 +60,7 @@ def _multiplicand(factor: Factor) -> Kind | None:
 
 def _is_copied(factor: Factor, kind: Kind) -> ir.Value | bool:
     """Whether asynchronous copies can read it; fragments of single bytes can be transposed by nothing."""
-    if factor.turned and kind.bytes != 2:
+    if (factor.turned and kind.bytes != 2) or not factor.has_address:
         return False
     return problem.is_wide(factor.memory, factor.strides)
 

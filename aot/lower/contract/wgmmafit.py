@@ -72,6 +72,8 @@ def _positive(value: ir.Value) -> ir.Value:
 
 def fits_factor(factor: Factor) -> ir.Value | bool:
     """Whether TMA can read it."""
+    if not factor.has_address:
+        return False
     return problem.all_of([problem.is_wide(factor.memory, factor.strides), *_ahead(factor.strides)])
 
 

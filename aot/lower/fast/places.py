@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from aot.lower import rtcalls
+from aot.lower import constants, rtcalls
 from aot.lower.fast import accesses
 from aot.lower.fast.division import Divisor
 from aot.lower.fast.extents import Key, value_of
@@ -179,7 +179,8 @@ def aligned(places: Sequence[Place]) -> ir.Value:
 
 def _distances(memory: ir.Value, gaps: bool) -> list[ir.Value]:
     """The address, and what may lie between vectors beside the row's own length, in bytes."""
-    address = memref.ExtractAlignedPointerAsIndexOp(memory).result
+    own = constants.align(memory, VECTOR_BYTES)
+    address = rtcalls.index(0) if own else memref.ExtractAlignedPointerAsIndexOp(memory).result
     if not gaps:
         return [address]
     kind = ir.MemRefType(memory.type)
