@@ -33,6 +33,7 @@ RESULT = BuildResult(
     wheel=Path("k.whl"),
     wheel_bytes=100_000_000,
     sdist=None,
+    c_files=(),
     tree=Path("tree"),
     package="k",
     version="1",
