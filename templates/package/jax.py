@@ -38,7 +38,7 @@ def _dtype(mlir: str) -> Any:
         width = next(size for size in (8, 16, 32, 64) if size >= int(mlir.lstrip("sui")))
         name = f"{'u' if mlir.startswith('u') else ''}int{width}"
     if name is None:
-        raise NotImplementedError(f"JAX has no element type for {mlir}")
+        raise TypeError(f"JAX has no element type for {mlir}")
     dtype = np.dtype(getattr(jax.numpy, name))
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise TypeError(f"{mlir} needs 64-bit numbers in JAX: jax.config.update('jax_enable_x64', True)")
@@ -110,7 +110,7 @@ class _Target:
             if isinstance(values[i], jax.core.Tracer):
                 raise TypeError(f"argument '{spec['name']}' ({spec['dtype']}) must be a number when the program is traced: see static_argnums of jax.jit")
             if spec["dtype"].startswith("complex"):
-                raise NotImplementedError(f"argument '{spec['name']}': complex numbers cannot be passed to XLA")
+                raise TypeError(f"argument '{spec['name']}': complex numbers cannot be passed to XLA")
             found[f"n{i}"] = np.int64(values[i]) if is_integer(spec["dtype"]) else np.float64(values[i])
         return found
 

@@ -30,6 +30,10 @@ _WAITS = {"reads_device", "host_sync"}
 """Flags of functions that cannot be captured in a CUDA graph."""
 
 
+class _NoOperatorError(Exception):
+    """PyTorch has no type for what the function takes or gives: a call of it says so."""
+
+
 def _dtype(mlir: str) -> torch.dtype:
     """Integers of odd widths lie in the next whole number of bytes."""
     name = _DTYPES.get(mlir)
@@ -38,7 +42,7 @@ def _dtype(mlir: str) -> torch.dtype:
         name = f"{'u' if mlir.startswith('u') else ''}int{width}"
     found = getattr(torch, name or "", None)
     if not isinstance(found, torch.dtype):
-        raise NotImplementedError(f"PyTorch {torch.__version__} has no element type for {mlir}")
+        raise _NoOperatorError(f"PyTorch {torch.__version__} has no element type for {mlir}")
     return found
 
 
@@ -147,7 +151,7 @@ def _traceable(operator: _Operator) -> Callable[..., Any]:
 
 def _refused(name: str, reason: str) -> Callable[..., Any]:
     def call(*arguments: Any, **named: Any) -> Any:
-        raise NotImplementedError(f"{name} is no PyTorch operator: {reason}")
+        raise TypeError(f"{name} is no PyTorch operator: {reason}")
 
     return call
 
@@ -155,7 +159,7 @@ def _refused(name: str, reason: str) -> Callable[..., Any]:
 def _made(source: str, function: dict[str, Any], call: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return _traceable(_Operator(source, function, call))
-    except NotImplementedError as error:
+    except _NoOperatorError as error:
         return _refused(f"{_NAME}.{source}.{function['name']}", str(error))
 
 
