@@ -8,17 +8,13 @@ factors go through; None for everything else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import linalg, memref
 
-from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import factors, rtcalls
 
-_SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
-"""Sum -> product of the same kind."""
 _TYPES = frozenset({"f32", "f64", "i32", "i64"})
 
 
@@ -72,7 +68,8 @@ def match(op: ir.Operation) -> Contraction | None:
     if maps is None or len(maps) != 3 or not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
         return None
     loops = [_plain(each.value) for each in maps]
-    conversions = _factors(op)
+    body = op.regions[0].blocks[0]
+    conversions = factors.of(body) if str(body.arguments[-1].type) in _TYPES else None
     if conversions is None:
         return None
     arrays = [Array(value, each) for value, each in zip(op.operands, loops, strict=True) if each is not None]
@@ -104,36 +101,6 @@ def _classified(left: Array, right: Array, out: Array) -> Contraction | None:
         left, right, rows, columns = right, left, columns, rows
     element = ir.MemRefType(out.value.type).element_type
     return Contraction(left, right, out, tuple(batch), rows, columns, inner[0], element)
-
-
-def _factors(op: ir.Operation) -> tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]] | None:
-    """Conversions of both factors, when the body is ``out + left * right``."""
-    body = op.regions[0].blocks[0]
-    left, right, out = body.arguments
-    total = mlir.owner(list(body.operations)[-1].operation.operands[0])
-    if isinstance(total, ir.Block) or total.name not in _SUMS or str(out.type) not in _TYPES:
-        return None
-    terms = [value for value in total.operands if value != out]
-    if len(terms) != 1:
-        return None
-    product = mlir.owner(terms[0])
-    if isinstance(product, ir.Block) or product.name != _SUMS[total.name] or product.block != body:
-        return None
-    ways = [_conversions(value, (left, right)) for value in product.operands]
-    found = dict(way for way in ways if way is not None)
-    return (found[left], found[right]) if left in found and right in found else None
-
-
-def _conversions(value: ir.Value, ends: Sequence[ir.Value]) -> tuple[ir.Value, tuple[ir.Operation, ...]] | None:
-    """The element that a factor comes from, through operations of one operand."""
-    path: list[ir.Operation] = []
-    while value not in ends:
-        op = mlir.owner(value)
-        if isinstance(op, ir.Block) or len(op.operands) != 1 or len(op.regions) or not op.name.startswith("arith."):
-            return None
-        path.insert(0, op)
-        value = op.operands[0]
-    return value, tuple(path)
 
 
 def is_contiguous(value: ir.Value) -> bool:

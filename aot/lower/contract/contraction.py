@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg
 
-from aot import mlir
+from aot.lower import factors
 from aot.lower.fast.extents import Extents, Key
-
-_PRODUCTS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
-"""Sum -> product of the same kind."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,8 @@ def read(op: ir.Operation, known: Extents) -> Contraction | str:
     maps = linalg.get_indexing_maps(op)
     if maps is None or len(maps) != 3 or not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
         return "it is no product of two operands"
-    factors = _factors(op.regions[0].blocks[0])
-    if factors is None:
+    conversions = factors.of(op.regions[0].blocks[0])
+    if conversions is None:
         return "it is no sum of products"
     operands = []
     for value, each in zip(op.operands, maps, strict=True):
@@ -79,7 +76,7 @@ def read(op: ir.Operation, known: Extents) -> Contraction | str:
             return f"an operand is indexed by {each}"
         operands.append(operand)
     extents = _extents(operands, maps[0].value.n_dims, known)
-    return _sorted(op, operands, factors, extents)
+    return _sorted(op, operands, conversions, extents)
 
 
 def _operand(value: ir.Value, each: ir.AffineMap) -> Operand | None:
@@ -122,7 +119,7 @@ def _extents(operands: Sequence[Operand], rank: int, known: Extents) -> tuple[Ke
 def _sorted(
     op: ir.Operation,
     operands: Sequence[Operand],
-    factors: tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]],
+    conversions: tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]],
     extents: tuple[Key, ...],
 ) -> Contraction | str:
     """Loops by the operands that they index; ``n`` holds the result's innermost one."""
@@ -138,37 +135,8 @@ def _sorted(
         return "it sums nothing up"
     if not m and not n:
         return "its results are not a matrix"
-    found = Contraction(op, left, right, out, factors, extents, batch, m, n, k)
+    found = Contraction(op, left, right, out, conversions, extents, batch, m, n, k)
     found = found.turned() if not n or (m and out.loops[-1] in m) else found
     if found.right.windows or found.out.windows or (found.left.windows and (batch or not m)):
         return "a window runs over the columns of the result, or over every product"
     return found
-
-
-def _factors(body: ir.Block) -> tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]] | None:
-    """Conversions of both factors, when the body is ``out + left * right``."""
-    left, right, out = body.arguments
-    total = mlir.owner(list(body.operations)[-1].operation.operands[0])
-    if isinstance(total, ir.Block) or total.name not in _PRODUCTS or total.block != body:
-        return None
-    terms = [value for value in total.operands if value != out]
-    if len(terms) != 1:
-        return None
-    product = mlir.owner(terms[0])
-    if isinstance(product, ir.Block) or product.name != _PRODUCTS[total.name] or product.block != body:
-        return None
-    ways = [_conversions(value, (left, right)) for value in product.operands]
-    found = dict(way for way in ways if way is not None)
-    return (found[left], found[right]) if left in found and right in found else None
-
-
-def _conversions(value: ir.Value, ends: Sequence[ir.Value]) -> tuple[ir.Value, tuple[ir.Operation, ...]] | None:
-    """The element that a factor comes from, through operations of one operand."""
-    path: list[ir.Operation] = []
-    while value not in ends:
-        op = mlir.owner(value)
-        if isinstance(op, ir.Block) or len(op.operands) != 1 or len(op.regions) or not op.name.startswith("arith."):
-            return None
-        path.insert(0, op)
-        value = op.operands[0]
-    return value, tuple(path)
