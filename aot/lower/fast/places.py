@@ -9,11 +9,11 @@ Memory with gaps, or in another order, is indexed by the loops, which are found 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import arith, memref, scf
 
 from aot.lower import constants, rtcalls
 from aot.lower.fast import accesses
@@ -175,6 +175,16 @@ def aligned(places: Sequence[Place]) -> ir.Value:
             total = number if total is None else arith.OrIOp(total, number).result
     rest = rtcalls.index(0) if total is None else arith.RemUIOp(total, rtcalls.index(VECTOR_BYTES)).result
     return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
+
+
+def with_vectors(places: Sequence[Place], whole: ir.Value | bool, width: int, emit: Callable[[int], None]) -> None:
+    """Emit code for vectors of ``width`` elements, and code without any for calls whose memory does not allow them."""
+    vectors = aligned(places)
+    branch = scf.IfOp(vectors if whole is True else arith.AndIOp(whole, vectors).result, has_else=True)
+    for block, each in ((branch.then_block, width), (branch.else_block, 1)):
+        with ir.InsertionPoint(block):
+            emit(each)
+            scf.YieldOp([])
 
 
 def _distances(memory: ir.Value, gaps: bool) -> list[ir.Value]:

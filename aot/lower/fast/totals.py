@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
@@ -45,14 +46,7 @@ def launch(job: Job, width: int) -> None:
     if width == 1 or whole is False:
         _launch(job, 1)
         return
-    aligned = places.aligned(wide)
-    branch = scf.IfOp(aligned if whole is True else arith.AndIOp(whole, aligned).result, has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        _launch(job, width)
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
-        _launch(job, 1)
-        scf.YieldOp([])
+    places.with_vectors(wide, whole, width, partial(_launch, job))
 
 
 def _launch(job: Job, width: int) -> None:
