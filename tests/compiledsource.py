@@ -13,10 +13,11 @@ from aot import onesource
 from aot.forked import Alone
 from aot.job import CompileJob
 from aot.model import CompiledSource, Kernel
+from aot.wishes import Wish
 
 
-def compiled(folder: Path, text: str, archs: str) -> CompiledSource:
-    """The source ``f``, for the architectures that a request names."""
+def compiled(folder: Path, text: str, archs: str, *wishes: Wish) -> CompiledSource:
+    """The source ``f``, for the architectures that a request names, with the schedules wished for."""
     file = folder / "f.mlir"
     file.write_text(text)
     job = CompileJob(
@@ -38,6 +39,7 @@ def compiled(folder: Path, text: str, archs: str) -> CompiledSource:
         cuda=None,
         dump=None,
         tool="",
+        wishes=wishes,
     )
     return onesource.compile_source(job, lambda stage: None, Alone())
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
-from aot import forked, onesource, spills
-from aot.job import CompileJob
+from compiledsource import compiled
+
+from aot import spills
 from aot.model import CompiledSource, FatBinary, Image, Kernel, Usage
 from aot.tiling import Tiling
 from aot.wishes import Dropped, Wish
@@ -56,33 +56,11 @@ def test_candidates_are_dropped_once_and_the_rest_is_told() -> None:
 
 
 def test_a_tile_that_is_too_large_is_made_smaller(tmp_path: Path) -> None:
-    file = tmp_path / "s.mlir"
-    file.write_text(SUM)
-    job = CompileJob(
-        name="s",
-        path="s.mlir",
-        file=str(file),
-        sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
-        bytes=file.stat().st_size,
-        transform=None,
-        transform_sha256="",
-        output=str(tmp_path / "out"),
-        images=(("sm_80", "sm_80"),),
-        skipped=(),
-        triples=("x86_64-linux-gnu",),
-        compress="none",
-        accumulate="f32",
-        passes=(),
-        toolkit=None,
-        cuda=None,
-        dump=None,
-        tool="",
-        wishes=(Wish("scaled", 0, "row", (("threads", 32), ("rows", 1), ("vectors", 64)), "aot.toml:1"),),
-    )
-    compiled = onesource.compile_source(job, lambda stage: None, forked.Alone())
-    assert compiled.fatbin is not None
-    assert not any(used.spill_bytes for _, _, used in compiled.fatbin.usage)
-    tiling = compiled.kernels[0].tiling
+    wish = Wish("scaled", 0, "row", (("threads", 32), ("rows", 1), ("vectors", 64)), "aot.toml:1")
+    made = compiled(tmp_path, SUM, "sm_80", wish)
+    assert made.fatbin is not None
+    assert not any(used.spill_bytes for _, _, used in made.fatbin.usage)
+    tiling = made.kernels[0].tiling
     assert tiling is not None
     assert tiling.tile[:3] == (("threads", 64), ("rows", 1), ("vectors", 32))
-    assert compiled.remarks[0].startswith("scaled: region 1: row: threads 32, rows 1, vectors 64, width 4, exact")
+    assert made.remarks[0].startswith("scaled: region 1: row: threads 32, rows 1, vectors 64, width 4, exact")
