@@ -1,7 +1,7 @@
 """The two levels of the cache: a folder of this user, and a place that several machines share.
 
 In: a key and bytes. Out: the bytes from the nearest level that has them. The shared level may be down or refuse to be
-written: then it is left alone for the rest of the build, with one note.
+written: then it is left alone for the rest of the step, with a note. So is a folder that takes nothing.
 
 >>> Levels().get("ab12") is None
 True
@@ -21,6 +21,8 @@ from aot.errors import ToolMissing, UsageError
 REMOTE_VARIABLE = "AOT_CACHE_REMOTE"
 DOWN = "the shared cache is not used"
 """Begins the note about a shared level that fails."""
+UNWRITTEN = "the cache is not used"
+"""Begins the note about a folder of this user that fails."""
 
 
 @dataclass
@@ -29,28 +31,32 @@ class Levels:
 
     local: Store | None = None
     remote: Shared | Remote | None = None
-    trouble: str = ""
-    """Why the shared level is not used any more."""
+    troubles: list[str] = field(default_factory=list)
+    """Why a level is not used any more."""
 
     def get(self, key: str) -> bytes | None:
         """The entry; one that only the shared level has is kept here, too."""
         found = self.local.get(key) if self.local else None
         if found is None and self.remote is not None:
             found = self._shared(lambda remote: remote.get(key))
-            if found is not None and self.local:
-                self.local.put(key, found)
+            if found is not None:
+                self._keep(key, found)
         return found
 
     def put(self, key: str, data: bytes) -> None:
         """Keeps an entry on both levels."""
-        if self.local:
-            self.local.put(key, data)
+        self._keep(key, data)
         if self.remote is not None and self._shared(lambda remote: remote.put(key, data)) is False:
             self._give_up("it cannot be written")
 
     def notes(self) -> tuple[str, ...]:
         """What the user should know."""
-        return (self.trouble,) if self.trouble else ()
+        return tuple(self.troubles)
+
+    def _keep(self, key: str, data: bytes) -> None:
+        if self.local and not self.local.put(key, data):
+            self.troubles.append(f"{UNWRITTEN}: '{self.local.folder}' cannot be written")
+            self.local = None
 
     def _shared(self, ask: Any) -> Any:
         try:
@@ -60,7 +66,7 @@ class Levels:
             return None
 
     def _give_up(self, why: str) -> None:
-        self.trouble = f"{DOWN}: {self.remote.place if self.remote else ''}: {why}"
+        self.troubles.append(f"{DOWN}: {self.remote.place if self.remote else ''}: {why}")
         self.remote = None
 
 

@@ -136,6 +136,15 @@ def test_a_shared_level_that_is_down_is_left_alone_with_a_note(place: str, tmp_p
     assert levels.remote is None
 
 
+def test_a_folder_that_takes_nothing_is_left_alone_with_a_note(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    levels = cachelevels.of(str(tmp_path / "taken" / "cache"), str(tmp_path))
+    levels.put(KEY, b"data")
+    levels.put(OTHER, b"data")
+    assert levels.notes() == (f"{cachelevels.UNWRITTEN}: '{tmp_path}/taken/cache' cannot be written",)
+    assert levels.get(KEY) == b"data"
+
+
 def test_without_a_cache_nothing_is_kept() -> None:
     levels = Levels()
     levels.put(KEY, b"data")
