@@ -1,13 +1,14 @@
-"""Memory-bound kernels from tensor level against PyTorch, its compiler and Triton, side by side on a GPU.
+"""Kernels from tensor level against PyTorch, its compiler and Triton, side by side on a GPU.
 
     python benchmarks/kernels.py all --site FOLDER                  everything
     python benchmarks/kernels.py softmax sums --types f16           two families, one type
     python benchmarks/kernels.py rmsnorm --site OLD --site NEW      two builds of the package in one run
 
-The package ``bench_kernels`` is built from ``benchmarks/kernels_sources.py``; ``--site`` is a folder that holds it.
+The package ``bench_kernels`` is built from ``benchmarks/kernels_sources.py``; ``--site`` is a folder that holds it,
+or as much of it as the families need.
 First several processes compile the peers, then one times all contenders in turn (``kernels_timing.py``). Results of
 ours are compared with float64 before they are timed; ``--check`` does only that, at awkward sizes, too. The lists of
-cases are fixed (``kernels_cases.py``). The last lines are means and what lies under its bar (``kernels_table.py``).
+cases are fixed (``GROUPS``). The last lines are means and what lies under its bar (``kernels_table.py``).
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo
-import torch._inductor.config
 
 sys.path.insert(0, str(Path(__file__).parent))
-import kernels_cases as cases
+import kernels_cases
 import kernels_timing as timing
-from kernels_cases import Call, Case
+from kernels_case import Call, Case, Group
 from kernels_table import Table, column
 
-FAMILIES = ("pointwise", "softmax", "layernorm", "rmsnorm", "sums", "argmax", "transposes")
+GROUPS = (kernels_cases.GROUP,)
+FAMILIES = {family: group for group in GROUPS for family in group.families}
+KINDS = list(dict.fromkeys(kind for group in GROUPS for kind in group.kinds))
+PEERS = list(dict.fromkeys(peer for group in GROUPS for peer in group.peers))
 LARGE, SMALL = "large", "small"
 PACKAGE = "bench_kernels"
 DEVICE = "cuda"
@@ -57,20 +59,26 @@ def load(site: Path | None) -> Any:
 def chosen(options: argparse.Namespace) -> list[tuple[bool, Case]]:
     """The cases of this run, large ones first, and whether they are large."""
     found = []
-    for size, listed in ((LARGE, cases.large), (SMALL, cases.small)):
+    for size in (LARGE, SMALL):
         for family in options.families if size in options.sizes else ():
-            found += [(size == LARGE, case) for kind in options.types for case in listed(family, kind)]
+            group = FAMILIES[family]
+            listed = group.large if size == LARGE else group.small
+            found += [(size == LARGE, case) for kind in kinds(options, group) for case in listed(family, kind)]
     return found
+
+
+def kinds(options: argparse.Namespace, group: Group) -> list[str]:
+    """The element types of a group that were asked for."""
+    return [kind for kind in options.types if kind in group.kinds]
 
 
 def ours(packages: dict[str, Any], case: Case) -> dict[str, Call]:
     """Our functions for a case, by column of the table."""
-    found = {}
-    for site, package in packages.items():
-        source = getattr(package, f"{case.family}_{case.kind}")
-        for variant, suffix in case.functions().items():
-            found[column(site, variant)] = getattr(source, f"{case.name}_{suffix}")
-    return found
+    return {
+        column(site, variant): getattr(getattr(package, case.source), name)
+        for site, package in packages.items()
+        for variant, name in case.functions.items()
+    }
 
 
 def check(calls: dict[str, Call], case: Case) -> Iterator[str]:
@@ -79,7 +87,7 @@ def check(calls: dict[str, Call], case: Case) -> Iterator[str]:
     for name, call in calls.items():
         got = call(*arrays, case.destination(DEVICE))
         torch.cuda.synchronize()
-        reason = cases.wrong(case, arrays, got)
+        reason = case.wrong(arrays, got)
         if reason:
             yield f"{case.label} {name}: {reason}"
 
@@ -112,7 +120,7 @@ def warm(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace, packages: dict[str, Any], begun: float) -> list[str]:
     """Check and time all cases; what went wrong."""
-    table = Table(tuple(packages), options.peers)
+    table = Table(tuple(packages))
     faults: list[str] = []
     left: list[Case] = []
     title = ""
@@ -121,9 +129,10 @@ def run(options: argparse.Namespace, packages: dict[str, Any], begun: float) -> 
             left.append(case)
             continue
         if title != (title := f"{case.family} {case.kind} {LARGE if is_large else SMALL}: us"):
-            print(table.head(title))
-        calls = ours(packages, case)
+            group = FAMILIES[case.family]
+            print(table.head(title, group.name, [peer for peer in group.peers if peer in options.peers]))
         try:
+            calls = ours(packages, case)
             faults += check(calls, case)
             print(table.row(case, timing.measure(case, calls, options.peers, DEVICE), is_large=is_large), flush=True)
         except Exception as error:
@@ -137,7 +146,8 @@ def run(options: argparse.Namespace, packages: dict[str, Any], begun: float) -> 
 
 def run_checks(options: argparse.Namespace, packages: dict[str, Any]) -> list[str]:
     """Only check, at awkward sizes, too."""
-    listed = [case for family in options.families for kind in options.types for case in cases.awkward(family, kind)]
+    asked = [(family, kind) for family in options.families for kind in kinds(options, FAMILIES[family])]
+    listed = [case for family, kind in asked for case in FAMILIES[family].awkward(family, kind)]
     faults: list[str] = []
     for case in [*(case for _, case in chosen(options)), *listed]:
         try:
@@ -152,17 +162,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="+", choices=["all", *FAMILIES], metavar="FAMILY")
     parser.add_argument("--site", action="append", type=Path, help="a folder with the package; several are compared")
-    parser.add_argument("--types", action="append", choices=list(cases.DTYPES))
+    parser.add_argument("--types", action="append", choices=KINDS)
     parser.add_argument("--sizes", action="append", choices=[LARGE, SMALL])
-    parser.add_argument("--peers", action="append", choices=["none", *timing.PEERS], help="only these")
+    parser.add_argument("--peers", action="append", choices=["none", *PEERS], help="only these")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no case after that time")
     parser.add_argument("--warm", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     options.families = list(FAMILIES) if "all" in options.families else options.families
-    options.types = options.types or list(cases.DTYPES)
+    options.types = options.types or KINDS
     options.sizes = options.sizes or [LARGE, SMALL]
-    options.peers = tuple(name for name in options.peers or timing.PEERS if name != "none")
+    options.peers = tuple(name for name in options.peers or PEERS if name != "none")
     return options
 
 

@@ -1,21 +1,22 @@
-"""What ``benchmarks/kernels.py`` computes: the fixed lists of cases, their inputs, and float64's word on results.
+"""Memory-bound work in ``benchmarks/kernels.py``: the fixed lists of cases, and float64's word on results.
 
-In: a family and an element type. Out: Cases: ``LARGE`` ones, well past the L2 cache, each with a static and the
+In: a family and an element type. Out: Cases: large ones, well past the L2 cache, each with a static and the
 dynamic function; ``SMALL`` ones, short or odd, with the dynamic function; ``AWKWARD`` ones, which are only checked.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import kernels_sources as sources
 import torch
+from kernels_case import EPSILON, Call, Case, Group, Shape, compiled
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-EPSILON = {torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 F16_STEP = 6e-8
 """Distance of neighbours among the smallest f16 numbers."""
 SMALL = ((64, 128), (1024, 1000), (333, 1023), (127, 4097), (4, 262144))
@@ -30,13 +31,11 @@ POINTWISE = {
     "cast": (1, lambda x: x.to(torch.bfloat16)),
 }
 SUMS = {"sum_rows": (1,), "sum_columns": (0,), "sum_all": (0, 1)}
-Shape = tuple[int, ...]
-Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Case:
-    """One thing to compute."""
+class Work:
+    """A case, as this module puts it."""
 
     family: str
     name: str
@@ -45,42 +44,38 @@ class Case:
     statics: str | None
     """Suffix of the function with static extents."""
     eager: Call
-    exact: Call
     inputs: tuple[Shape, ...]
     output: Shape
     out_dtype: torch.dtype
     tolerance: float = 4.0
     """Steps of the result's type, relative to its size and the magnitude of what is summed."""
 
-    @property
-    def label(self) -> str:
-        return f"{self.name:11} {self.kind:4} {'x'.join(map(str, self.shape)):14}"
-
-    def functions(self) -> dict[str, str]:
-        """What the columns of the table call it -> suffix of our function."""
-        return ({"static": self.statics} if self.statics else {}) | {"dynamic": "dyn"}
-
-    def bytes(self) -> int:
-        """Of one call's arrays."""
+    def case(self) -> Case:
+        """The same, as the benchmark takes it."""
         size = DTYPES[self.kind].itemsize
-        return size * sum(map(math.prod, self.inputs)) + self.out_dtype.itemsize * math.prod(self.output)
+        return Case(
+            *(self.family, self.name, self.kind, self.shape, f"{self.family}_{self.kind}"),
+            ({"static": f"{self.name}_{self.statics}"} if self.statics else {}) | {"dynamic": f"{self.name}_dyn"},
+            lambda device: [torch.randn(shape, device=device).to(DTYPES[self.kind]) for shape in self.inputs],
+            *(self.output, self.out_dtype),
+            {"eager": lambda: self.eager, "compile": lambda: compiled(self.eager), "triton": self._triton},
+            lambda arrays, got: wrong(self, arrays, got),
+            size * sum(map(math.prod, self.inputs)) + self.out_dtype.itemsize * math.prod(self.output),
+            is_copy_like=self.name not in ("sum_columns", "sum_all"),
+        )
 
-    def is_copy_like(self) -> bool:
-        """Whether a plain copy of as many bytes is what it could reach."""
-        return self.name not in ("sum_columns", "sum_all")
-
-    def arrays(self, device: str) -> list[Any]:
-        """New inputs."""
-        return [torch.randn(shape, device=device).to(DTYPES[self.kind]) for shape in self.inputs]
-
-    def destination(self, device: str) -> Any:
-        """A result that nobody has written yet."""
-        out = torch.empty(self.output, device=device, dtype=self.out_dtype)
-        return out.fill_(-1 if self.out_dtype == torch.int64 else float("nan"))
+    def _triton(self) -> Call | None:
+        # Where nothing is compared with Triton it need not be there.
+        made = importlib.import_module("kernels_triton").make(self.family, self.name, self.shape[-1], self.out_dtype)
+        return cast("Call | None", made)
 
 
 def large(family: str, kind: str) -> Iterator[Case]:
     """The sizes that the family is judged by."""
+    return (each.case() for each in _large(family, kind))
+
+
+def _large(family: str, kind: str) -> Iterator[Work]:
     if family in ("pointwise", "transposes"):
         m, n = sources.POINTWISE if family == "pointwise" else sources.TRANSPOSE
         yield from _shaped(family, kind, m, n, f"n{n}")
@@ -96,22 +91,22 @@ def large(family: str, kind: str) -> Iterator[Case]:
 
 def small(family: str, kind: str) -> Iterator[Case]:
     """Short and odd sizes, which are timed too."""
-    yield from _dynamic(family, kind, SMALL, SMALL_HEADS)
+    return (each.case() for each in _dynamic(family, kind, SMALL, SMALL_HEADS))
 
 
 def awkward(family: str, kind: str) -> Iterator[Case]:
     """Sizes at the edges of what tiles can take, which are only checked."""
-    yield from _dynamic(family, kind, AWKWARD, AWKWARD_HEADS)
+    return (each.case() for each in _dynamic(family, kind, AWKWARD, AWKWARD_HEADS))
 
 
-def _dynamic(family: str, kind: str, shapes: tuple[Shape, ...], heads: tuple[Shape, ...]) -> Iterator[Case]:
+def _dynamic(family: str, kind: str, shapes: tuple[Shape, ...], heads: tuple[Shape, ...]) -> Iterator[Work]:
     for m, n in shapes:
         yield from _shaped(family, kind, m, n, None)
     for shape in heads if family == "transposes" else ():
         yield _heads(kind, shape, None)
 
 
-def _shaped(family: str, kind: str, m: int, n: int, statics: str | None) -> Iterator[Case]:
+def _shaped(family: str, kind: str, m: int, n: int, statics: str | None) -> Iterator[Work]:
     """Cases of one family on a matrix."""
     own = DTYPES[kind]
     if family == "pointwise":
@@ -120,25 +115,25 @@ def _shaped(family: str, kind: str, m: int, n: int, statics: str | None) -> Iter
                 continue
             second = [(n,) if name == "bias_gelu" else (m, n)] * (count - 1)
             out = torch.bfloat16 if name == "cast" else own
-            yield Case(family, name, kind, (m, n), statics, eager, eager, ((m, n), *second), (m, n), out)
+            yield Work(family, name, kind, (m, n), statics, eager, ((m, n), *second), (m, n), out)
     elif family == "softmax":
         eager = lambda x: torch.softmax(x, -1)  # noqa: E731
-        yield Case(family, "softmax", kind, (m, n), statics, eager, eager, ((m, n),), (m, n), own, 16.0)
+        yield Work(family, "softmax", kind, (m, n), statics, eager, ((m, n),), (m, n), own, 16.0)
     elif family in ("layernorm", "rmsnorm"):
         eager = _norm(family == "layernorm")
         weights = ((n,),) * (2 if family == "layernorm" else 1)
-        yield Case(family, family, kind, (m, n), statics, eager, eager, ((m, n), *weights), (m, n), own, 32.0)
+        yield Work(family, family, kind, (m, n), statics, eager, ((m, n), *weights), (m, n), own, 32.0)
     elif family == "sums":
         for name, dims in SUMS.items():
             eager = lambda x, dims=dims: x.sum(dims)  # noqa: E731
             out_shape = tuple(e for d, e in enumerate((m, n)) if d not in dims)
-            yield Case(family, name, kind, (m, n), statics, eager, eager, ((m, n),), out_shape, own, 64.0)
+            yield Work(family, name, kind, (m, n), statics, eager, ((m, n),), out_shape, own, 64.0)
     elif family == "argmax":
         eager = lambda x: x.argmax(-1)  # noqa: E731
-        yield Case(family, "argmax", kind, (m, n), statics, eager, eager, ((m, n),), (m,), torch.int64)
+        yield Work(family, "argmax", kind, (m, n), statics, eager, ((m, n),), (m,), torch.int64)
     elif family == "transposes":
         eager = lambda x: x.t().contiguous()  # noqa: E731
-        yield Case(family, "transpose", kind, (m, n), statics, eager, eager, ((m, n),), (n, m), own)
+        yield Work(family, "transpose", kind, (m, n), statics, eager, ((m, n),), (n, m), own)
 
 
 def _norm(layer: bool) -> Call:
@@ -151,18 +146,18 @@ def _norm(layer: bool) -> Call:
     return layernorm if layer else rmsnorm
 
 
-def _heads(kind: str, shape: Shape, statics: str | None) -> Case:
+def _heads(kind: str, shape: Shape, statics: str | None) -> Work:
     b, s, h, d = shape
     eager = lambda x: x.transpose(1, 2).contiguous()  # noqa: E731
-    return Case("transposes", "heads", kind, shape, statics, eager, eager, (shape,), (b, h, s, d), DTYPES[kind])
+    return Work("transposes", "heads", kind, shape, statics, eager, (shape,), (b, h, s, d), DTYPES[kind])
 
 
-def wrong(case: Case, arrays: list[Any], got: Any) -> str:
+def wrong(case: Work, arrays: list[Any], got: Any) -> str:
     """Why a result is wrong, compared with float64; empty when it is right."""
     wide = [each.double() for each in arrays]
     if case.name == "argmax":
         return _wrong_places(wide[0], got)
-    want = case.exact(*wide).double()
+    want = case.eager(*wide).double()
     size = want.abs().clamp_min(1e-6)
     if case.family == "sums":
         size = size + wide[0].square().sum(SUMS[case.name]).sqrt()
@@ -183,3 +178,12 @@ def _wrong_places(x: Any, got: Any) -> str:
     first = (x == best.unsqueeze(1)).to(torch.uint8).argmax(-1)
     bad = ~(inside & (found == best) & (got == first))
     return f"{int(bad.sum())} places" if bool(bad.any()) else ""
+
+
+GROUP = Group(
+    "memory-bound",
+    ("pointwise", "softmax", "layernorm", "rmsnorm", "sums", "argmax", "transposes"),
+    tuple(DTYPES),
+    ("eager", "compile", "triton"),
+    *(large, small, awkward),
+)

@@ -1,6 +1,7 @@
 """The MLIR sources of ``benchmarks/kernels.py``: one file for each family and type, one function for each shape.
 
-    python benchmarks/kernels_sources.py FOLDER
+    python benchmarks/kernels_sources.py FOLDER                     all
+    python benchmarks/kernels_sources.py FOLDER softmax_ sums_f16   those whose names begin so
     aot build FOLDER --name bench_kernels --archs sm_80,sm_90
 
 Every function takes a destination last; ``..._dyn`` has dynamic extents, the others have those in their names.
@@ -275,7 +276,14 @@ def heads(kind: str, static: bool) -> str:
 """
 
 
-def _sources() -> Iterator[tuple[str, list[str]]]:
+def memory_bound() -> Iterator[tuple[str, str]]:
+    """Names and texts of sources."""
+    for name, functions in _memory_bound():
+        kind = name.rsplit("_", 1)[1]
+        yield name, _MAPS + "\n" + "\n".join(functions).replace("KIND", f"tensor<?x?x{kind}>")
+
+
+def _memory_bound() -> Iterator[tuple[str, list[str]]]:
     plain = [Shape(f"n{POINTWISE[1]}", *POINTWISE), Shape("dyn")]
     for kind in TYPES:
         yield (
@@ -308,18 +316,19 @@ def _sources() -> Iterator[tuple[str, list[str]]]:
         )
 
 
-def write(folder: Path) -> list[Path]:
-    """Write all sources; their paths."""
+GROUPS = (memory_bound,)
+
+
+def write(folder: Path, beginnings: tuple[str, ...] = ("",)) -> list[Path]:
+    """Write the sources whose names begin so; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, functions in _sources():
-        kind = name.rsplit("_", 1)[1]
-        text = _MAPS + "\n" + "\n".join(functions).replace("KIND", f"tensor<?x?x{kind}>")
+    for name, text in (source for group in GROUPS for source in group() if source[0].startswith(beginnings)):
         paths.append(folder / f"{name}.mlir")
         paths[-1].write_text(text, encoding="utf-8")
     return paths
 
 
 if __name__ == "__main__":
-    for path in write(Path(sys.argv[1])):
+    for path in write(Path(sys.argv[1]), tuple(sys.argv[2:]) or ("",)):
         print(path)

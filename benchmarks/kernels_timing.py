@@ -10,14 +10,14 @@ graphs one after the other. After ``LEAST_ROUNDS`` the clock stops as soon as al
 
 from __future__ import annotations
 
-import importlib
 import os
 import statistics
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from kernels_cases import Call, Case
+import torch._inductor.config
+from kernels_case import Call, Case
 
 ROTATED_BYTES = 256 << 20
 MOST_SETS = 100
@@ -26,7 +26,6 @@ STEADY = 0.01
 ROUND_MICROSECONDS = 2000
 """That a contender is replayed for in a round, at least."""
 COPY_GRAIN = 1024
-PEERS = ("eager", "compile", "triton")
 COPY = "copy"
 
 
@@ -49,24 +48,14 @@ def set_up_compiler() -> None:
 
 
 def peers(case: Case, names: tuple[str, ...]) -> dict[str, Call]:
-    """What else computes the case; not yet compiled."""
-    found: dict[str, Call] = {}
-    if "eager" in names:
-        found["eager"] = case.eager
-    if "compile" in names:
-        torch._dynamo.reset()
-        found["compile"] = torch.compile(case.eager, dynamic=False)
-    if "triton" in names:
-        kernels_triton = importlib.import_module("kernels_triton")
-        kernel = kernels_triton.make(case.family, case.name, case.shape[-1], case.out_dtype)
-        if kernel is not None:
-            found["triton"] = kernel
-    return found
+    """What else computes the case, of these; not yet compiled."""
+    made = {name: case.peers[name]() for name in names if name in case.peers}
+    return {name: call for name, call in made.items() if call is not None}
 
 
 def measure(case: Case, ours: dict[str, Call], names: tuple[str, ...], device: str) -> dict[str, Timing]:
-    """Times of ours, which take a destination, of the peers, and of a copy of as many bytes."""
-    count = min(MOST_SETS, max(2, -(-ROTATED_BYTES // case.bytes())))
+    """Times of ours, which take a destination, of the peers, and, where memory is the bound, of a copy."""
+    count = min(MOST_SETS, max(2, -(-ROTATED_BYTES // case.bytes)))
     plain = [case.arrays(device) for _ in range(count)]
     given = [[*arrays, case.destination(device)] for arrays in plain]
     graphs = {name: _graph(call, given) for name, call in ours.items()}
@@ -75,11 +64,17 @@ def measure(case: Case, ours: dict[str, Call], names: tuple[str, ...], device: s
             graphs[name] = _graph(call, plain)
         except Exception as error:
             print(f"  {name} does not run: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
-    # Copies of odd sizes are slow ones.
-    floats = COPY_GRAIN * max(1, case.bytes() // (8 * COPY_GRAIN))
-    pairs = [[torch.empty(floats, device=device), torch.empty(floats, device=device)] for _ in range(count)]
-    graphs[COPY] = _graph(lambda x, y: y.copy_(x), pairs)
+    if not case.flops:
+        graphs[COPY] = _copies(case.bytes, count, device)
     return _times(graphs, count)
+
+
+def _copies(size: int, count: int, device: str) -> Any:
+    """Copies that read and write so many bytes together."""
+    # Copies of odd sizes are slow ones.
+    floats = COPY_GRAIN * max(1, size // (8 * COPY_GRAIN))
+    pairs = [[torch.empty(floats, device=device), torch.empty(floats, device=device)] for _ in range(count)]
+    return _graph(lambda x, y: y.copy_(x), pairs)
 
 
 def _graph(call: Call, sets: list[list[Any]]) -> Any:
