@@ -63,7 +63,7 @@ typedef struct aot_callable {                                  /* `self` of a fu
   aot_plain *plain;                                            /* one per argument */
   size_t argument_words, result_words, words;                  /* 8-byte words of workspace: of the arguments' and results' slots, of the whole call */
   uint8_t writes_values;                                       /* has a destination and another array: they may overlap */
-  uint8_t unflagged;                                           /* a function of arrays that only launches, on a GPU, and needs no more than the stack */
+  uint8_t unflagged;                                           /* a function that only launches, on a GPU, and needs no more than the stack */
   int32_t returned;                                            /* the argument that is its one result, else -1 */
   PyObject *seen;                                              /* strong: names of the last call with names, a tuple of the caller's code */
   uint16_t seen_places[8]; uint16_t nseen;                     /* where they belong, as in `keywords` */

@@ -60,13 +60,6 @@ static void size_workspace(aot_callable *self) {
   self->words = self->argument_words + self->result_words + 5 * count + (2 + output) * results;
 }
 
-static int takes_arrays(const aot_callable *self) {
-  for (int i = 0; i < self->nargs; i++)
-    if (self->args[i].kind == AOT_ARRAY)
-      return 1;
-  return 0;
-}
-
 static int writes_values(const aot_callable *self) {
   int arrays = 0, destinations = 0;
   for (int i = 0; i < self->nargs; i++) {
@@ -115,7 +108,7 @@ static PyObject *function_new(const aot_source *source, const aot_function *func
   self->writes_values = (uint8_t)writes_values(self);
   self->returned = function->nresults == 1 ? function->results[0].alias : -1;
   size_workspace(self);
-  self->unflagged = function->entry && !function->flags && takes_arrays(self) && self->words <= AOT_STACK_WORDS;
+  self->unflagged = function->entry && !function->flags && self->words <= AOT_STACK_WORDS;
   if (add_tables(self, function_options))
     Py_CLEAR(self);
   return (PyObject *)self;

@@ -1,6 +1,6 @@
-/* Plain arrays in one pass, and calls that have nothing else. In: arguments whose type has the C exchange API. Out: descriptors and
- * the call's value, or "not plain", and the general way begins anew (py_arguments.c, py_call.c), which takes all other arrays and
- * has the words for those that are wrong.
+/* Plain arrays in one pass, and calls that have nothing else. In: numbers, and arrays whose type has the C exchange API. Out:
+ * descriptors and the call's value, or "not plain", and the general way begins anew (py_arguments.c, py_call.c), which takes all
+ * other arrays and has the words for those that are wrong.
  *
  * Plain is a row-major array with elements, of the argument's element type, rank and extents, on the call's GPU, writable as far as
  * the protocol says. What is accepted here must be what aot_check_array and aot_place_take accept: this is only quicker. */
@@ -140,8 +140,12 @@ AOT_HOT int aot_plain_arguments(aot_call *call) {
       return taken;
     word += plain->words;
   }
+  if (call->first < 0) {                                       /* nothing says where: on the current device */
+    call->place = AOT_PLACE_GPU;
+    return aot_stream_choose(call) ? -1 : 1;
+  }
   const dl_exchange *exchange = call->first_kind.exchange;
-  if (call->first < 0 || !exchange->current_stream)
+  if (!exchange->current_stream)
     return 0;
   if (!exchange->current_stream(DL_CUDA, call->device, &call->stream))
     return 1;

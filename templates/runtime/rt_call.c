@@ -38,18 +38,21 @@ static inline void leave(aot_thread *thread, aot_frame *frame) {
 void aot_push(aot_frame *frame) { enter(&aot_this_thread, frame); }
 void aot_pop(aot_frame *frame) { leave(&aot_this_thread, frame); }
 
-/* Whether the context that this thread used last is still current, and the one that is asked for. */
-static inline int is_familiar(const aot_thread *thread, const aot_frame *frame, uint64_t context_id) {
+/* Whether the context that this thread used last is still current, and the one that is asked for. If so, the call is in it. */
+static inline int is_familiar(const aot_thread *thread, aot_frame *frame, uint64_t context_id) {
   unsigned long long id;
-  return thread->context != NULL && thread->device == frame->device && thread->context_id == context_id && aot_cu.cuCtxGetId != NULL &&
-         aot_driver_state() == 0 && aot_cu.cuCtxGetId(NULL, &id) == 0 && id == context_id;
+  if (thread->context == NULL || (thread->device != frame->device && frame->device >= 0) || thread->context_id != context_id ||
+      aot_cu.cuCtxGetId == NULL || aot_driver_state() != 0 || aot_cu.cuCtxGetId(NULL, &id) != 0 || id != context_id)
+    return 0;
+  frame->context = thread->context;
+  frame->context_id = context_id;
+  frame->device = thread->device;
+  return 1;
 }
 
 AOT_HOT int aot_push_familiar(aot_frame *frame, uint64_t context_id) {
   aot_thread *thread = &aot_this_thread;
   if (!is_familiar(thread, frame, context_id)) return 0;
-  frame->context = thread->context;
-  frame->context_id = context_id;
   enter(thread, frame);
   return 1;
 }
@@ -173,8 +176,6 @@ static inline int is_clean(const aot_frame *frame) {
 AOT_HOT int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots) {
   aot_thread *thread = &aot_this_thread;
   if (!is_familiar(thread, frame, context_id)) return 0;
-  frame->context = thread->context;
-  frame->context_id = context_id;
   enter(thread, frame);
   if (setjmp(frame->unwind) == 0) frame->function->entry(slots);
   if (AOT_UNLIKELY(!is_clean(frame))) finish(frame);

@@ -362,6 +362,14 @@ def case_broken_protocols() -> None:
         assert isinstance(error.__cause__, BufferError)
 
 
+def case_devices_without_arrays() -> None:
+    """Calls that nothing ties to a device follow the current context, also when they come one after the other."""
+    for device in (0, 0, 1, 1, 0, 1):
+        kit.start(device)
+        assert demo.make(3).__dlpack_device__() == (2, device)
+        assert demo.make(n=3).__dlpack_device__() == (2, device)
+
+
 def case_devices() -> None:
     x, y = ExchangeArray(F32_8), ExchangeArray(F32_8, device=1)
     words = r"argument 2 'y': expected memref<\?xf32> on device 0 like argument 1 'x', got an array on device 1"
