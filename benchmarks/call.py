@@ -1,6 +1,6 @@
 """What one call costs: ours, a bare launch, and everybody else's way from Python to a kernel, in one run on a GPU.
 
-    python benchmarks/call.py [--site FOLDER] [--rounds N] [--json FILE]
+    python benchmarks/call.py [--site FOLDER] [--rounds N] [--only ROW...] [--json FILE]
 
 The package ``call_bench`` is built from ``benchmarks/call_kernels`` (``aot build benchmarks/call_kernels --name
 call_bench``); ``--site`` is a folder that holds it, and tvm-ffi where it is not installed. All arrays are torch's, of
@@ -43,6 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--site", type=Path)
     parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows beside the bare launch; all, when not given")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--work", type=Path, help="a folder for call_bare.c's library, libbare.so, or with it")
     options = parser.parse_args()
@@ -56,7 +57,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         library = contenders.Library((options.work or Path(folder)).resolve())
         for case in contenders.CASES:
-            rows, missing = contenders.rows(case, package, library)
+            rows, missing = contenders.rows(case, package, library, options.only)
             table[case.title] = measure(rows, options.rounds, torch.cuda.synchronize)
             print(f"\n{case.title}")
             bare = table[case.title]["bare"]

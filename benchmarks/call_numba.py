@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+if not hasattr(np, "row_stack"):
+    np.row_stack = np.vstack  # numba-cuda 0.30 asks for this name of it, which NumPy 2.5 has no more
 from numba import cuda
 
 

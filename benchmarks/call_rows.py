@@ -11,7 +11,7 @@ import importlib
 import subprocess
 import timeit
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -250,9 +250,9 @@ def triton(setting: Setting) -> Row:
 
 def numba(setting: Setting) -> Row:
     warnings.simplefilter("ignore")  # about grids of one block
-    cuda = importlib.import_module("numba.cuda")
-    kernel = importlib.import_module("call_numba").KERNELS[setting.case.arrays, setting.case.scalars]
-    arrays = [cuda.as_cuda_array(array) for array in setting.arrays]
+    module = importlib.import_module("call_numba")
+    kernel = module.KERNELS[setting.case.arrays, setting.case.scalars]
+    arrays = [module.cuda.as_cuda_array(array) for array in setting.arrays]
     return python_row(f"k({setting.words()})", setting.names(arrays, k=kernel[1, 256]))
 
 
@@ -273,12 +273,14 @@ MADE = ("bare", "bare, our parameters", "us", "torch op")
 """Rows of a case whose result is made."""
 
 
-def rows(case: Case, package: Any, library: Library) -> tuple[dict[str, Row], dict[str, str]]:
-    """The rows that run, in order, and the reasons of those that do not."""
+def rows(
+    case: Case, package: Any, library: Library, only: Collection[str] | None = None
+) -> tuple[dict[str, Row], dict[str, str]]:
+    """The rows that run, in order, and the reasons of those that do not; ``only`` these, and ``bare``."""
     found: dict[str, Row] = {}
     missing: dict[str, str] = {}
     for name, make in ROWS.items():
-        if case.made and name not in MADE:
+        if (case.made and name not in MADE) or (only and name not in (*only, "bare")):
             continue
         setting = Setting(case, package, library)
         try:
