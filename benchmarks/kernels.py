@@ -4,8 +4,8 @@
     python benchmarks/kernels.py softmax sums --types f16           two families, one type
     python benchmarks/kernels.py rmsnorm --site OLD --site NEW      two builds of the package in one run
 
-The package ``bench_kernels`` is built from ``benchmarks/kernels_sources.py``; ``--site`` is a folder that holds it,
-or as much of it as the families need.
+The package ``bench_kernels`` is built from ``benchmarks/kernels_write.py``; ``--site`` is a folder that holds it, or
+as much of it as the families need. ``contractions_sm80`` wants a package that was built for ``compute_80`` alone.
 First several processes compile the peers, then one times all contenders in turn (``kernels_timing.py``). Results of
 ours are compared with float64 before they are timed; ``--check`` does only that, at awkward sizes, too. The lists of
 cases are fixed (``GROUPS``). The last lines are means and what lies under its bar (``kernels_table.py``).
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import operator
 import os
 import subprocess
 import sys
@@ -26,12 +27,13 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+import contractions_cases
 import kernels_cases
 import kernels_timing as timing
 from kernels_case import Call, Case, Group
 from kernels_table import Table, column
 
-GROUPS = (kernels_cases.GROUP,)
+GROUPS = (kernels_cases.GROUP, contractions_cases.GROUP, contractions_cases.ON_SM_80)
 FAMILIES = {family: group for group in GROUPS for family in group.families}
 KINDS = list(dict.fromkeys(kind for group in GROUPS for kind in group.kinds))
 PEERS = list(dict.fromkeys(peer for group in GROUPS for peer in group.peers))
@@ -75,7 +77,7 @@ def kinds(options: argparse.Namespace, group: Group) -> list[str]:
 def ours(packages: dict[str, Any], case: Case) -> dict[str, Call]:
     """Our functions for a case, by column of the table."""
     return {
-        column(site, variant): getattr(getattr(package, case.source), name)
+        column(site, variant): operator.attrgetter(name)(package)
         for site, package in packages.items()
         for variant, name in case.functions.items()
     }
@@ -136,7 +138,7 @@ def run(options: argparse.Namespace, packages: dict[str, Any], begun: float) -> 
             faults += check(calls, case)
             print(table.row(case, timing.measure(case, calls, options.peers, DEVICE), is_large=is_large), flush=True)
         except Exception as error:
-            faults.append(f"{case.label}: {type(error).__name__}: {error}")
+            faults.append(f"{case.label}: {type(error).__name__}: {str(error).splitlines()[:1]}")
         torch.cuda.empty_cache()
     print(*table.summary(), sep="\n")
     if left:
@@ -153,7 +155,7 @@ def run_checks(options: argparse.Namespace, packages: dict[str, Any]) -> list[st
         try:
             faults += check(ours(packages, case), case)
         except Exception as error:
-            faults.append(f"{case.label}: {type(error).__name__}: {error}")
+            faults.append(f"{case.label}: {type(error).__name__}: {str(error).splitlines()[:1]}")
         torch.cuda.empty_cache()
     return faults
 
@@ -169,7 +171,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="start no case after that time")
     parser.add_argument("--warm", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    options.families = list(FAMILIES) if "all" in options.families else options.families
+    everything = [family for family, group in FAMILIES.items() if not group.needs_own_package]
+    options.families = everything if "all" in options.families else options.families
     options.types = options.types or KINDS
     options.sizes = options.sizes or [LARGE, SMALL]
     options.peers = tuple(name for name in options.peers or PEERS if name != "none")

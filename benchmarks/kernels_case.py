@@ -1,7 +1,7 @@
 """What ``benchmarks/kernels.py`` asks of a family: cases, their inputs and peers, and float64's word on results.
 
 A module for each group of families makes a Group: ``kernels_cases.py`` (memory-bound work), ``contractions_cases.py``.
-``kernels.GROUPS`` lists them; the functions of ours come from sources that ``kernels_sources.py`` writes.
+``kernels.GROUPS`` lists them, ``kernels_write.GROUPS`` what makes their sources.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ class Case:
     kind: str
     """Element type, as it is called in sources."""
     shape: Shape
-    source: str
-    """Of our package: the namespace of ``functions``."""
     functions: Mapping[str, str]
-    """Column of the table (static, dynamic) -> our function, whose last argument is a destination."""
+    """Column of the table (static, dynamic) -> ``source.function`` of ours, whose last argument is a destination."""
     arrays: Callable[[str], list[Any]]
     """Makes new inputs on a device."""
     output: Shape
@@ -74,6 +72,8 @@ class Group:
     """Short and odd ones, which are timed too."""
     awkward: Callable[[str, str], Iterable[Case]]
     """Cases at the edges of what tiles can take, which are only checked."""
+    needs_own_package: bool = False
+    """Whether it compares another build of the sources: it is not among all families then."""
 
 
 def compiled(eager: Call) -> Call:

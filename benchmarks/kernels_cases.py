@@ -53,9 +53,10 @@ class Work:
     def case(self) -> Case:
         """The same, as the benchmark takes it."""
         size = DTYPES[self.kind].itemsize
+        suffixes = (("static", self.statics), ("dynamic", "dyn"))
         return Case(
-            *(self.family, self.name, self.kind, self.shape, f"{self.family}_{self.kind}"),
-            ({"static": f"{self.name}_{self.statics}"} if self.statics else {}) | {"dynamic": f"{self.name}_dyn"},
+            *(self.family, self.name, self.kind, self.shape),
+            {column: f"{self.family}_{self.kind}.{self.name}_{suffix}" for column, suffix in suffixes if suffix},
             lambda device: [torch.randn(shape, device=device).to(DTYPES[self.kind]) for shape in self.inputs],
             *(self.output, self.out_dtype),
             {"eager": lambda: self.eager, "compile": lambda: compiled(self.eager), "triton": self._triton},

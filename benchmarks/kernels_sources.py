@@ -1,18 +1,12 @@
-"""The MLIR sources of ``benchmarks/kernels.py``: one file for each family and type, one function for each shape.
-
-    python benchmarks/kernels_sources.py FOLDER                     all
-    python benchmarks/kernels_sources.py FOLDER softmax_ sums_f16   those whose names begin so
-    aot build FOLDER --name bench_kernels --archs sm_80,sm_90
+"""The sources of memory-bound work in ``benchmarks/kernels.py``: by family and type, one function for each shape.
 
 Every function takes a destination last; ``..._dyn`` has dynamic extents, the others have those in their names.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 ROWS = {128: 262144, 768: 65536, 1000: 32768, 4096: 16384, 8192: 8192, 11008: 8192, 50257: 2048, 262144: 512}
 """Rows for each number of columns."""
@@ -98,14 +92,14 @@ def pointwise(
 
 _ADD = "    %r = arith.addf %a0, %a1 : f32\n"
 _RELU = "    %s = arith.addf %a0, %a1 : f32\n    %r = arith.maximumf %s, %zero : f32\n"
-_GELU = """    %s = arith.addf %a0, %a1 : f32
+GELU = """    %s = arith.addf %a0, %a1 : f32
     %t = arith.mulf %s, %root : f32
     %u = math.erf %t : f32
     %v = arith.addf %u, %one : f32
     %w = arith.mulf %s, %v : f32
     %r = arith.mulf %w, %half : f32
 """
-_SILU = """    %n = arith.negf %a0 : f32
+SILU = """    %n = arith.negf %a0 : f32
     %e = math.exp %n : f32
     %d = arith.addf %e, %one : f32
     %s = arith.divf %a0, %d : f32
@@ -276,14 +270,14 @@ def heads(kind: str, static: bool) -> str:
 """
 
 
-def memory_bound() -> Iterator[tuple[str, str]]:
-    """Names and texts of sources."""
-    for name, functions in _memory_bound():
+def sources() -> Iterator[tuple[str, str]]:
+    """Names and texts."""
+    for name, functions in _sources():
         kind = name.rsplit("_", 1)[1]
         yield name, _MAPS + "\n" + "\n".join(functions).replace("KIND", f"tensor<?x?x{kind}>")
 
 
-def _memory_bound() -> Iterator[tuple[str, list[str]]]:
+def _sources() -> Iterator[tuple[str, list[str]]]:
     plain = [Shape(f"n{POINTWISE[1]}", *POINTWISE), Shape("dyn")]
     for kind in TYPES:
         yield (
@@ -294,8 +288,8 @@ def _memory_bound() -> Iterator[tuple[str, list[str]]]:
                 for text in (
                     pointwise("add", kind, shape, 2, _ADD),
                     pointwise("add_relu", kind, shape, 2, _RELU),
-                    pointwise("bias_gelu", kind, shape, 2, _GELU, column=True),
-                    pointwise("silu_mul", kind, shape, 2, _SILU),
+                    pointwise("bias_gelu", kind, shape, 2, GELU, column=True),
+                    pointwise("silu_mul", kind, shape, 2, SILU),
                     *(
                         [pointwise("cast", kind, shape, 1, "    %r = arith.mulf %a0, %one : f32\n", "bf16")]
                         * (kind == "f32")
@@ -314,21 +308,3 @@ def _memory_bound() -> Iterator[tuple[str, list[str]]]:
             f"transposes_{kind}",
             [transpose(kind, shape) for shape in turns] + [heads(kind, s) for s in (True, False)],
         )
-
-
-GROUPS = (memory_bound,)
-
-
-def write(folder: Path, beginnings: tuple[str, ...] = ("",)) -> list[Path]:
-    """Write the sources whose names begin so; their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, text in (source for group in GROUPS for source in group() if source[0].startswith(beginnings)):
-        paths.append(folder / f"{name}.mlir")
-        paths[-1].write_text(text, encoding="utf-8")
-    return paths
-
-
-if __name__ == "__main__":
-    for path in write(Path(sys.argv[1]), tuple(sys.argv[2:]) or ("",)):
-        print(path)
