@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from onceperrun import once
 
 import aot
 from aot.report import Silent
@@ -107,7 +108,10 @@ def build_in(folder: Path, **options: object) -> Built:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The package; tests must leave its folder as it is."""
-    folder = tmp_path_factory.mktemp("small demo $x")
-    write_sources(folder)
-    return build_in(folder, sdist=True, dump=str(folder / "dump"))
+    """The package, and a cache that had nothing before; tests must leave its folder as it is."""
+
+    def make(folder: Path) -> Built:
+        write_sources(folder)
+        return build_in(folder, sdist=True, dump=str(folder / "dump"), cache=str(folder / "cache"))
+
+    return once(tmp_path_factory, "small demo $x", make)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from onceperrun import once
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "templates" / "runtime"
@@ -149,13 +150,13 @@ class Core:
 @pytest.fixture(scope="session")
 def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the fake ``libcuda.so.1``, built once."""
-    return build_fake(tmp_path_factory.mktemp("fake_cuda"))
+    return once(tmp_path_factory, "fake_cuda", build_fake)
 
 
 @pytest.fixture(scope="session")
 def core_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runtime core as a library for the worker."""
-    return build_core(tmp_path_factory.mktemp("runtime_core"))
+    return once(tmp_path_factory, "runtime_core", build_core)
 
 
 @pytest.fixture

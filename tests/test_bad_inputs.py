@@ -42,18 +42,7 @@ def fine(name: str, code: int, message: str, options: str = "", **environment: s
     return Fault(name, code, message, options, "fine", environment)
 
 
-FAULTS = (
-    # What is built
-    Fault("missing_folder", 2, r"error: 'missing_folder' does not exist"),
-    Fault("empty_folder", 1, r"no sources in 'empty_folder'"),
-    Fault("source_is_a_pipe", 1, r"pipe\.mlir: not a regular file", project="pipes"),
-    Fault("pipe_named", 2, r"'pipes/pipe\.mlir' is not a regular file", project="pipes/pipe.mlir"),
-    Fault("empty_file", 1, r"nothing\.mlir: the file is empty"),
-    Fault("not_utf8", 1, r"latin\.mlir:1: not UTF-8 text"),
-    Fault("python_generator", 2, r"\.py' is no source: Python generators", project="python_generator/kernels.py"),
-    Fault("same_name_twice", 1, r"(?s)two sources with the same name.*soft-max\.mlir.*soft_max\.mlir"),
-    Fault("source_named_by_keyword", 1, r"'class' cannot become the namespace 'class': it is a Python keyword"),
-    Fault("source_with_reserved_name", 1, r"'preload'.*the package itself uses this name"),
+BROKEN = (
     # What MLIR refuses
     Fault("syntax_error", 1, r"(?s)broken\.mlir:2:\d+: error: .*%y = arith\.addf %x, : tensor<4xf32>\n +\^"),
     Fault("unknown_dialect", 1, r"foreign\.mlir:2:\d+: error: .*stablehlo"),
@@ -61,12 +50,9 @@ FAULTS = (
     Fault("verifier_error", 1, r"mismatch\.mlir:2:\d+: error: .*requires the same type for all operands"),
     Fault("undefined_value", 1, r"undefined\.mlir:2:\d+: error: .*undeclared SSA value"),
     Fault("broken_bytecode", 1, r"broken\.mlirbc: not valid MLIR"),
-    Fault("two_broken_sources", 1, r"(?s)2 sources failed.*first\.mlir:1.*second\.mlir:2"),
     Fault("broken_script", 1, r"double\.transform\.mlir:2:\d+: error: "),
     Fault("script_without_sequence", 1, r"double\.transform\.mlir: holds no transform\.named_sequence"),
-    Fault("script_of_no_source", 1, r"duoble\.transform\.mlir: .*there is no 'duoble\.mlir' beside it"),
     Fault("script_fails", 1, r"(?s)double\.mlir: running the source's transform script failed.*incompatible payload"),
-    # What aot refuses
     Fault("no_kernels", 1, r"empty_module\.mlir: .*no "),
     Fault("only_private_functions", 1, r"hidden\.mlir: .*no "),
     Fault("function_named_by_keyword", 1, r"'@lambda': it is a Python keyword"),
@@ -89,6 +75,29 @@ FAULTS = (
     Fault("argument_name_is_a_keyword", 1, r"named\.mlir:1(:\d+)?: error: aot\.name = \"lambda\" of argument 1"),
     Fault("argument_names_twice", 1, r"named\.mlir:1(:\d+)?: error: aot\.name: two arguments are called 'a'"),
     Fault("compiler_crashes", 1, r"twice\.mlir: the compiler died with SIGSEGV in: .*buffer-results-to-out-params"),
+    Fault("ptxas_fails", 1, r"(?s)assembly\.mlir.*ptxas.*no\.such\.instruction"),
+    Fault("too_much_static_shared_memory", 1, r"(?s)shared\.mlir.*k.*0x40000"),
+    Fault("unknown_pass", 1, r"double\.mlir: .*canonicalise"),
+    Fault("failing_pass", 1, r"test-no-such"),
+    Fault("passes_leave_no_signature", 1, r"double\.mlir:1(:\d+)?: error: '@f' does not say any more what"),
+    Fault("passes_lower_a_launch", 1, r"launch\.mlir:1(:\d+)?: error: '@f' does not say any more what"),
+)  # fmt: skip
+"""Found when a source is compiled; one build tells of them all."""
+
+FAULTS = (
+    # What is built
+    Fault("missing_folder", 2, r"error: 'missing_folder' does not exist"),
+    Fault("empty_folder", 1, r"no sources in 'empty_folder'"),
+    Fault("source_is_a_pipe", 1, r"pipe\.mlir: not a regular file", project="pipes"),
+    Fault("pipe_named", 2, r"'pipes/pipe\.mlir' is not a regular file", project="pipes/pipe.mlir"),
+    Fault("empty_file", 1, r"nothing\.mlir: the file is empty"),
+    Fault("not_utf8", 1, r"latin\.mlir:1: not UTF-8 text"),
+    Fault("python_generator", 2, r"\.py' is no source: Python generators", project="python_generator/kernels.py"),
+    Fault("same_name_twice", 1, r"(?s)two sources with the same name.*soft-max\.mlir.*soft_max\.mlir"),
+    Fault("source_named_by_keyword", 1, r"'class' cannot become the namespace 'class': it is a Python keyword"),
+    Fault("source_with_reserved_name", 1, r"'preload'.*the package itself uses this name"),
+    Fault("two_broken_sources", 1, r"(?s)2 sources failed.*first\.mlir:1.*second\.mlir:2"),
+    Fault("script_of_no_source", 1, r"duoble\.transform\.mlir: .*there is no 'duoble\.mlir' beside it"),
     # Architectures
     fine("arch_misspelled", 2, r"unknown architecture 'sm_9'; did you mean 'sm_90'\?", "--archs sm_80,sm_9"),
     fine("arch_too_old_for_ptxas", 3, r"sm_70: ptxas [\d.]+ cannot build it; the nearest.* is sm_75", "--archs sm_70"),
@@ -106,8 +115,6 @@ FAULTS = (
         "--archs sm_75,compute_75,sm_80",
     ),
     Fault("wgmma_on_plain_hopper", 1, r"fence\.mlir:4(:\d+)?: error: (?s:.*)sm_90a", "--archs sm_90"),
-    Fault("ptxas_fails", 1, r"(?s)assembly\.mlir.*ptxas.*no\.such\.instruction"),
-    Fault("too_much_static_shared_memory", 1, r"(?s)shared\.mlir.*k.*(shared|0x40000)"),
     # Settings and options
     Fault("settings_unknown_key", 2, r"aot\.toml:4: build\.arch: unknown key; did you mean 'archs'\?"),
     Fault("settings_wrong_type", 2, r"aot\.toml:5: build\.ptx: true or false is needed; got 'no'"),
@@ -116,10 +123,6 @@ FAULTS = (
     Fault("settings_for_no_source", 2, r"aot\.toml:3: \[source\.duoble\]: .*did you mean 'double'\?"),
     Fault("settings_not_toml", 2, r"aot\.toml: not valid TOML"),
     Fault("settings_leave_all_out", 1, r"no source can be built for sm_80: .*aot\.toml leaves them all out"),
-    Fault("unknown_pass", 1, r"double\.mlir: .*canonicalise"),
-    Fault("failing_pass", 1, r"test-no-such"),
-    Fault("passes_leave_no_signature", 1, r"double\.mlir:1(:\d+)?: error: '@f' does not say any more what"),
-    Fault("passes_lower_a_launch", 1, r"launch\.mlir:1(:\d+)?: error: '@f' does not say any more what"),
     Fault("license_is_none", 2, r"'No Such License' is no license"),
     Fault("description_of_two_lines", 2, r"aot\.toml:3: package\.description: one line of text is needed"),
     fine("name_of_an_unset_variable", 2, r"'' is no name for a package", "--name="),
@@ -193,8 +196,39 @@ def test_a_fault_ends_in_one_message(
     assert Path("taken").read_text() == Path("foreign/tree/precious").read_text() == "a file"
 
 
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What one build of all broken sources says about each, by project; a project's files begin with its name."""
+    folder = tmp_path_factory.mktemp("broken")
+    settings = ["edition = 1"]
+    for fault in BROKEN:
+        for path in (PROJECTS / fault.name).iterdir():
+            if path.name == "aot.toml":
+                settings.append(path.read_text().replace("edition = 1", "").replace("source.", f"source.{fault.name}_"))
+            else:
+                shutil.copy(path, folder / f"{fault.name}-{path.name}")
+    (folder / "aot.toml").write_text("\n".join(settings))
+    command = [sys.executable, "-m", "aot", "build", ".", "--archs", "sm_80", "--name", "broken", "--no-ptx", "-j", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert not (folder / "dist").exists()
+    progress, _, said = done.stderr.partition(f"error: {len(BROKEN)} sources failed\n")
+    assert said, progress
+    starts = sorted((said.index(f"{fault.name}-"), fault.name) for fault in BROKEN)
+    ends = [start for start, _ in starts[1:]] + [len(said)]
+    return {name: said[start:end] for (start, name), end in zip(starts, ends, strict=True)}
+
+
+@pytest.mark.parametrize("fault", BROKEN, ids=[fault.name for fault in BROKEN])
+def test_a_broken_source_is_told_of(fault: Fault, told: dict[str, str]) -> None:
+    assert re.search(fault.message, told[fault.name]), told[fault.name]
+
+
 def test_every_project_is_in_the_table() -> None:
-    used = {(fault.project or fault.name).split("/")[0] for fault in FAULTS}
+    used = {(fault.project or fault.name).split("/")[0] for fault in (*BROKEN, *FAULTS)}
     assert {path.name for path in PROJECTS.iterdir()} <= used
 
 

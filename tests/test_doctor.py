@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,10 +35,14 @@ def test_a_driver_that_does_not_start_is_told(fake_cuda: Path) -> None:
     assert "cuInit failed with CUresult 100" in found["CUDA driver"]["advice"]
 
 
-@pytest.mark.parametrize(("devices", "code", "message"), [(2, 0, "native means sm_86"), (0, 2, "shows no GPU")])
+@pytest.mark.parametrize(
+    ("devices", "code", "message"),
+    [(2, 1, r"(?s)native means sm_86.*compiling 1 source for sm_86"), (0, 2, "shows no GPU")],
+)
 def test_native_asks_the_driver(fake_cuda: Path, tmp_path: Path, devices: int, code: int, message: str) -> None:
-    project = fakecuda.ROOT / "tests" / "bad" / "fine"
+    """The source is a broken one: what comes after the question is not of interest."""
+    project = fakecuda.ROOT / "tests" / "bad" / "syntax_error"
     options = ["--archs", "native", "--name", "here", "--out", str(tmp_path / "o"), "--work", str(tmp_path / "w")]
     done = ask(fake_cuda, ["build", str(project), *options], devices=devices, capability=86)
-    assert message in done.stderr
-    assert done.returncode == code, done.stderr
+    assert re.search(message, done.stderr), done.stderr
+    assert done.returncode == code

@@ -43,26 +43,24 @@ class AtFirst(Heard):
 
 
 def built_with(folder: Path, act: Callable[[], None] = lambda: None, **options: object) -> aot.BuildResult:
-    """Builds the small package in a folder of its own."""
+    """Builds the small package in a folder of its own, as ``built`` was, so that its wheel may come from the stock."""
     if not folder.exists():
         write_sources(folder)
     places = {"out": str(folder / "dist"), "work": str(folder / "build"), "archs": "sm_80,sm_90", "jobs": 2}
-    request = aot.BuildRequest((str(folder / "kernels"),), **{**places, **options})  # type: ignore[arg-type]
+    request = aot.BuildRequest((str(folder / "kernels"),), sdist=True, **{**places, **options})  # type: ignore[arg-type]
     return aot.build(request, AtFirst(act=act))
 
 
 @pytest.fixture(scope="module")
 def stock(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shared cache that holds the wheel alone: whoever comes to the same tree need not package it once more."""
-    folder = tmp_path_factory.mktemp("stock")
-    made = built_with(folder / "first", jobs=1, cache=str(folder / "cache"))
-    assert made.wheel.read_bytes() == built.result.wheel.read_bytes()
-    *sources, wheel = sorted((folder / "cache").glob("*/*"), key=lambda file: file.stat().st_size)
+    folder = Path(shutil.copytree(built.folder / "cache", tmp_path_factory.mktemp("stock") / "cache"))
+    *sources, wheel = sorted(folder.glob("*/*"), key=lambda file: file.stat().st_size)
     assert len(sources) == 4
     for file in sources:
         file.unlink()
-    assert wheel.stat().st_size > made.wheel_bytes
-    return folder / "cache"
+    assert wheel.stat().st_size > built.result.wheel_bytes
+    return folder
 
 
 def copied(stock: Path, folder: Path) -> str:
@@ -110,12 +108,12 @@ def test_a_build_with_nothing_to_do_writes_nothing(built: Built, stock: Path, tm
     stamp = first.wheel.stat().st_mtime_ns
     for file in (folder / "kernels").iterdir():
         file.touch()
-    again = build_in(folder)
+    again = build_in(folder, sdist=True)
     assert (again.heard.compiled, len(again.heard.stages)) == ([], 1)
     assert hows(again.result) == ["unchanged"] * 4
     assert again.result.wheel.stat().st_mtime_ns == stamp
     first.wheel.unlink()
-    assert build_in(folder).result.wheel.read_bytes() == built.result.wheel.read_bytes()
+    assert build_in(folder, sdist=True).result.wheel.read_bytes() == built.result.wheel.read_bytes()
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -156,14 +154,14 @@ def test_after_a_full_disk_the_next_build_is_right(built: Built, stock: Path, tm
         pytest.skip("no mount namespaces here")
     write_sources(tmp_path)
     caches = f"--cache cache --cache-remote '{copied(stock, tmp_path)}'"
-    build = f"'{sys.executable}' -m aot build kernels --archs sm_80,sm_90 {caches}"
+    build = f"'{sys.executable}' -m aot build kernels --archs sm_80,sm_90 --sdist {caches}"
     command = f"{mount} && ! {build} && mount -o remount,size=64m build && {build}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*alone, command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no space is left on the device" in done.stderr
     assert "Traceback" not in done.stderr
-    (wheel,) = (tmp_path / "dist").iterdir()
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert wheel.read_bytes() == built.result.wheel.read_bytes()
 
 
