@@ -11,16 +11,14 @@ model.FatBinary, which also goes back into the module as the gpu.binary's object
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from aot import arch, fatbin, fileset, forked, mlir, process, ptxas
+from aot import arch, fatbin, forked, mlir, ptxas
 from aot import cubin as elf
 from aot.arch import Target, Version
-from aot.errors import CompilerCrash, LoweringError, MismatchError, ToolMissing
+from aot.errors import CompilerCrash, MismatchError
 from aot.model import FatBinary, Image, Usage
 from aot.toolchain import Toolchain
 
@@ -47,29 +45,16 @@ def cubin(
 ) -> BuiltImage:
     """Assemble one target's code. The module keeps its gpu.module: a copy is translated."""
     subject = module.context.aot_path or "module"
-    with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
-        shim = ptxas.make_shim(Path(folder), tools)
-        try:
-            options = f'format=bin toolkit="{folder}"'
-            data = _translate(module, f"{options} opts=-lineinfo" if lineinfo else options)
-        except LoweringError as error:
-            if shim.died():
-                raise ptxas.death(shim.words(), subject, target.name, tools) from error
-            if not shim.words():
-                raise
-            raise ptxas.failure(shim.words(), shim.ptx(), subject, target.name, tools) from error
-        process.show(f"{tools.ptxas} -v {shim.command()}")
-        if not shim.words():
-            raise ToolMissing(
-                f"{subject}: MLIR did not run ptxas through {shim.folder}, and may have taken another one",
-                hint="programs must be allowed to run in the folder for temporary files: set TMPDIR to one like that",
-            )
-        report, text = ptxas.report(shim.words()), shim.ptx()
+    text = _translate(module, tools)
+    options = ("-v", "--opt-level", "3", *(("-lineinfo",) if lineinfo else ()))
+    data, words = ptxas.assemble(text, target, subject, tools, options)
+    report = ptxas.report(words)
     usage = _usage(data, report, f"{subject}: {target.name}")
-    version = _VERSION.search(text.encode())
+    version = _VERSION.search(text)
     isa = f"{int(version[1])}.{int(version[2])}" if version else ""
     image = Image(requested, target.name, target.kind, len(data), isa)
-    return BuiltImage(image, data, usage, tuple(f"{target.name}: {each}" for each in report.warnings), text)
+    notes = tuple(f"{target.name}: {each}" for each in report.warnings)
+    return BuiltImage(image, data, usage, notes, text.decode())
 
 
 def ptx(lower: Callable[[Version], mlir.Module], target: Target, requested: str, tools: Toolchain) -> BuiltImage:
@@ -82,13 +67,13 @@ def ptx(lower: Callable[[Version], mlir.Module], target: Target, requested: str,
     words = ""
     for version in versions:
         module = lower(version)
-        tried = forked.attempt(partial(_translate, module, "format=isa"))
+        tried = forked.attempt(partial(_translate, module, tools))
         if tried.died:
             words = tried.words
             continue
         # An error that was handled is met again here, where it can be raised.
-        text = (tried.data or _translate(module, "format=isa")).rstrip(b"\0")
-        _check_ptx(text, module, target, tools)
+        text = tried.data or _translate(module, tools)
+        _check_ptx(text, module.context.aot_path or "module", target, tools)
         image = Image(requested, target.name, target.kind, len(text), f"{version[0]}.{version[1]}")
         return BuiltImage(image, text, ptx=text.decode())
     raise CompilerCrash(
@@ -124,20 +109,20 @@ def embed(module: mlir.Module, binary: FatBinary) -> None:
                 op.operation.erase()
 
 
-def _translate(module: mlir.Module, options: str) -> bytes:
-    """The single object that gpu-module-to-binary makes of the module's single gpu.module.
-
-    Only the bytes are kept: the object's attributes hold times, which differ from run to run.
-    """
+def _translate(module: mlir.Module, tools: Toolchain) -> bytes:
+    """The PTX of the module's single gpu.module."""
     ir, gpu = mlir.bindings(), mlir.dialect("gpu")
     copy = module.operation.clone()
     try:
-        mlir.run_passes(copy, [f"gpu-module-to-binary{{{options}}}"], "translating device code")
+        # Named also where the bindings carry a libdevice of their own: no other toolkit may be looked for.
+        mlir.run_passes(
+            copy, [f'gpu-module-to-binary{{format=isa toolkit="{tools.toolkit}"}}'], "translating device code"
+        )
         binaries = [op for op in mlir.walk(copy) if op.name == "gpu.binary"]
         assert len(binaries) == 1, f"{len(binaries)} gpu.modules were not joined"
         objects = ir.ArrayAttr(binaries[0].attributes["objects"])
         assert len(objects) == 1, f"{len(objects)} targets in one translation"
-        return bytes(gpu.ObjectAttr(objects[0]).object)
+        return bytes(gpu.ObjectAttr(objects[0]).object).rstrip(b"\0")
     finally:
         copy.operation.erase()
 
@@ -157,17 +142,9 @@ def _usage(data: bytes, report: ptxas.Report, place: str) -> tuple[tuple[str, Us
     return tuple(found)
 
 
-def _check_ptx(text: bytes, module: mlir.Module, target: Target, tools: Toolchain) -> None:
+def _check_ptx(text: bytes, subject: str, target: Target, tools: Toolchain) -> None:
     """Assemble PTX once, since nobody would hear of a mistake before a newer GPU meets it."""
-    subject = module.context.aot_path or "module"
     missing = _UNRESOLVED.search(text.decode())
     if missing:
         raise ptxas.libdevice_missing(missing[1], subject, tools)
-    with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
-        file = Path(folder, "image.ptx")
-        fileset.write_file(file, text)
-        done = process.run([tools.ptxas, "-arch", target.chip, "-O0", "-o", f"{folder}/out", file])
-    if process.died(done):
-        raise ptxas.death(done.words(), subject, target.name, tools)
-    if done.returncode:
-        raise ptxas.failure(done.words(), text.decode(), subject, target.name, tools)
+    ptxas.assemble(text, target, subject, tools, ("-O0",))

@@ -190,10 +190,16 @@ def _images(job: CompileJob, isolated: mlir.Module, selected: Selection, bench: 
     """One image per target; all targets that the code does not fit are reported together."""
     built: list[BuiltImage] = []
     unfit: list[AotError] = []
-    tasks = [
-        partial(_image, isolated, pick.image, pick.requested, number, bench)
-        for number, pick in enumerate(selected.picks)
-    ]
+    lowering = device.Lowering(isolated, bench.lineinfo)
+    tasks = []
+    for number, pick in enumerate(selected.picks):
+        try:
+            # Before the targets part: most of the way is the same for all.
+            lowering.prepare(pick.image)
+        except ArchUnfit as error:
+            unfit.append(error)
+        else:
+            tasks.append(partial(_image, lowering, pick.image, pick.requested, number, bench))
     # Files of --dump are numbered in their order.
     for result in forked.spread(tasks, forked.Alone() if job.dump else bench.crew):
         try:
@@ -205,11 +211,11 @@ def _images(job: CompileJob, isolated: mlir.Module, selected: Selection, bench: 
     return built
 
 
-def _image(isolated: mlir.Module, target: Target, requested: Target, number: int, bench: Bench) -> BuiltImage:
-    """One target's image; a source's kernels are lowered anew for each."""
+def _image(lowering: device.Lowering, target: Target, requested: Target, number: int, bench: Bench) -> BuiltImage:
+    """One target's image."""
 
     def lowered(version: Version) -> mlir.Module:
-        return device.lower(isolated, device.DeviceJob(target, version, number, lineinfo=bench.lineinfo), bench.dump)
+        return lowering.lower(device.DeviceJob(target, version, number), bench.dump)
 
     if target.kind == PTX:
         built = binary.ptx(lowered, target, requested.name, bench.tools)

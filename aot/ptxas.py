@@ -1,7 +1,7 @@
 """What ptxas says: registers, memory and warnings per kernel, and its errors in the user's terms.
 
-In: the text that ``ptxas -v`` writes. Out: a Report, or an error that names the kernel. A shim stands in
-for ptxas where MLIR calls it, since MLIR throws these words away when all went well.
+In: PTX; the text that ``ptxas -v`` writes. Out: a cubin; a Report, or an error that names the kernel. We run ptxas
+ourselves: MLIR, which could, throws its words away when all went well.
 
 >>> report("ptxas info    : Compiling entry function 'k' for 'sm_80'\\n"
 ...        "ptxas info    : Used 28 registers, used 1 barriers, 256 bytes smem\\n").kernels[0].registers
@@ -11,12 +11,13 @@ for ptxas where MLIR calls it, since MLIR throws these words away when all went 
 from __future__ import annotations
 
 import re
-import shlex
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import fileset
-from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK
+from aot import fileset, process
+from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, Target
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, ToolMissing
 from aot.model import Usage
 from aot.toolchain import Toolchain
@@ -27,59 +28,19 @@ REGISTERS_PER_GRAIN = 256
 WARPS_PER_GRAIN = 4
 """A block's warps are spread over the four partitions of a multiprocessor."""
 
-_SHIM = """#!/bin/sh
-# Runs ptxas and keeps what it says, and what it was given.
-PATH=/usr/bin:/bin
-echo "$*" >{folder}/command
-for word in "$@"; do case "$word" in *.ptx) cp "$word" {folder}/input.ptx ;; esac; done
-{ptxas} -v "$@" >{folder}/words 2>&1
-code=$?
-echo $code >{folder}/code
-cat {folder}/words >&2
-exit $code
-"""
 
-
-@dataclass(frozen=True)
-class Shim:
-    """A folder that MLIR takes for a CUDA toolkit."""
-
-    folder: Path
-
-    def words(self) -> str:
-        """What ptxas said in its last run; empty when it did not run."""
-        file = self.folder / "words"
-        return file.read_text("utf-8", "replace") if file.is_file() else ""
-
-    def command(self) -> str:
-        """The arguments of its last run."""
-        file = self.folder / "command"
-        return file.read_text("utf-8", "replace").strip() if file.is_file() else ""
-
-    def died(self) -> bool:
-        """Whether its last run was ended by a signal: a shell tells 128 and the signal's number.
-
-        For an error of the code ptxas itself ends with 255.
-        """
-        file = self.folder / "code"
-        return file.is_file() and 128 < int(file.read_text()) <= 128 + 64
-
-    def ptx(self) -> str:
-        """What it was given in its last run."""
-        file = self.folder / "input.ptx"
-        return file.read_text("utf-8", "replace") if file.is_file() else ""
-
-
-def make_shim(folder: Path, tools: Toolchain) -> Shim:
-    """Make ``folder`` look like the toolkit of ``tools``."""
-    text = _SHIM.format(folder=shlex.quote(str(folder)), ptxas=shlex.quote(str(tools.ptxas)))
-    script = folder / "bin" / "ptxas"
-    fileset.write_file(script, text.encode())
-    script.chmod(0o700)
-    if tools.libdevice is not None:
-        # For bindings that carry no libdevice of their own.
-        (folder / "nvvm").symlink_to(tools.libdevice.parent.parent)
-    return Shim(folder)
+def assemble(text: bytes, target: Target, subject: str, tools: Toolchain, options: Sequence[str]) -> tuple[bytes, str]:
+    """The cubin of PTX, and what ptxas said; its errors are in the user's terms. ``subject`` is the source."""
+    with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
+        file, made = Path(folder, "image.ptx"), Path(folder, "image.cubin")
+        fileset.write_file(file, text)
+        done = process.run([tools.ptxas, "-arch", target.chip, *options, "-o", made, file])
+        words = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if process.died(done):
+            raise death(words, subject, target.name, tools)
+        if done.returncode:
+            raise failure(words, text.decode(), subject, target.name, tools)
+        return fileset.read_file(made), words
 
 
 @dataclass(frozen=True)

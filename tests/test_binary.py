@@ -15,7 +15,7 @@ from aot.binary import BuiltImage
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, MismatchError, ToolMissing, UsageError
 from aot.fatbin import Given, Part
 from aot.lower import device
-from aot.lower.device import DeviceJob
+from aot.lower.device import DeviceJob, Lowering
 from aot.model import FatBinary
 from aot.toolchain import Toolchain
 
@@ -63,11 +63,11 @@ def build(source: str, archs: str, tools: Toolchain) -> tuple[BuiltImage, ...]:
 def image(isolated: mlir.Module, wanted: Target, number: int, tools: Toolchain) -> BuiltImage:
     if wanted.kind == PTX:
         return binary.ptx(
-            lambda version: device.lower(isolated, DeviceJob(wanted, version, number)), wanted, wanted.name, tools
+            lambda version: Lowering(isolated).lower(DeviceJob(wanted, version, number)), wanted, wanted.name, tools
         )
     version = arch.cubin_ptx(wanted)
     assert version is not None
-    return binary.cubin(device.lower(isolated, DeviceJob(wanted, version, number)), wanted, wanted.name, tools)
+    return binary.cubin(Lowering(isolated).lower(DeviceJob(wanted, version, number)), wanted, wanted.name, tools)
 
 
 ALL = "75,80,86,89,90,90a,100,100a,103,110,120"
@@ -131,7 +131,7 @@ def test_each_image_knows_its_position(built: tuple[BuiltImage, ...]) -> None:
 def test_the_position_costs_the_kernels_nothing(tools: Toolchain, built: tuple[BuiltImage, ...]) -> None:
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(TWO_KERNELS.encode(), PATH, ctx))
-        module = device.lower(isolated, DeviceJob(target("sm_80"), (8, 8)))
+        module = Lowering(isolated).lower(DeviceJob(target("sm_80"), (8, 8)))
         next(op for op in mlir.walk(module) if mlir.symbol_name(op) == device.IMAGE_ID).erase()
         without = binary.cubin(module, target("sm_80"), "sm_80", tools)
     assert without.usage == built[1].usage
@@ -363,14 +363,6 @@ def test_a_ptxas_that_dies(archs: str, tools: Toolchain, tmp_path: Path) -> None
     script.chmod(0o755)
     with pytest.raises(CompilerCrash, match=r"k\.mlir: ptxas .* died while assembling for (sm|compute)_80"):
         build(EMPTY, archs, dataclasses.replace(tools, ptxas=script))
-
-
-def test_another_ptxas_is_never_taken(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_ROOT", str(tools.toolkit))
-    monkeypatch.setattr(ptxas, "make_shim", lambda folder, tools: ptxas.Shim(folder))
-    with pytest.raises(ToolMissing, match="may have taken another one") as caught:
-        build(EMPTY, "80", tools)
-    assert "TMPDIR" in caught.value.hint
 
 
 def test_a_report_that_does_not_fit_the_cubin(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:

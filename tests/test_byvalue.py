@@ -5,8 +5,7 @@ from __future__ import annotations
 from aot import lower as lowering
 from aot import mlir
 from aot.arch import target
-from aot.lower import device
-from aot.lower.device import DeviceJob
+from aot.lower.device import DeviceJob, Lowering
 
 SOURCE = """
 func.func private @aot_rt_tensor_axis(index, index, index)
@@ -36,7 +35,7 @@ def test_a_descriptor_is_passed_by_value() -> None:
         module = mlir.parse(SOURCE.encode(), "f.mlir", ctx)
         done = lowering.lower(module, lowering.Request("test", {}), mlir.no_dump)
         assert done.device is not None
-        kernel = str(device.lower(done.device, DeviceJob(target("sm_90"), (8, 0))))
+        kernel = str(Lowering(done.device).lower(DeviceJob(target("sm_90"), (8, 0))))
     (params,) = (each.params for each in done.kernels)
     assert [each.type.text() for each in params].count("struct by value") == 1
     signature = next(line for line in kernel.splitlines() if "llvm.func @" in line and "nvvm.kernel" in line)

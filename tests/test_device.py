@@ -11,7 +11,7 @@ from aot import arch, mlir
 from aot.arch import target
 from aot.errors import ArchUnfit, LoweringError
 from aot.lower import device
-from aot.lower.device import DeviceJob
+from aot.lower.device import DeviceJob, Lowering
 
 PATH = "kernels/k.mlir"
 WORKGROUP = "#gpu.address_space<workgroup>"
@@ -25,14 +25,14 @@ def kernel(body: str, arguments: str = "%a: memref<?xf32>") -> str:
     )
 
 
-def lowered(source: str, name: str = "sm_90", look: Callable[[mlir.Module], object] = str, **options: bool) -> object:
+def lowered(source: str, name: str = "sm_90", look: Callable[[mlir.Module], object] = str) -> object:
     """``look`` at the lowered module, while its context lives."""
     with mlir.context() as ctx:
         module = mlir.parse(source.encode(), PATH, ctx)
         wanted = target(name)
         version = arch.cubin_ptx(wanted)
         assert version is not None
-        return look(device.lower(device.isolate(module), DeviceJob(wanted, version, **options)))  # type: ignore[arg-type]
+        return look(Lowering(device.isolate(module)).lower(DeviceJob(wanted, version)))
 
 
 BODIES = {
@@ -108,18 +108,8 @@ def test_all_parameters_of_a_memref_by_default() -> None:
     )
 
 
-def test_bare_pointers_when_asked_for() -> None:
-    text = lowered(kernel("", "%a: memref<8xf32>"), bare_pointers=True)
-    assert "llvm.func @f(%arg0: !llvm.ptr) " in str(text)
-
-
-ALIGNMENT = {"by element": (False, "alignment = 4"), "by vector, when promised": (True, "alignment = 16")}
-
-
-@pytest.mark.parametrize(("promised", "text"), ALIGNMENT.values(), ids=ALIGNMENT)
-def test_alignment_of_vectors(promised: bool, text: str) -> None:
-    body = BODIES["vector of one dimension"]
-    assert text in str(lowered(kernel(body), aligned_vectors=promised))
+def test_vectors_are_aligned_by_element() -> None:
+    assert "alignment = 4" in str(lowered(kernel(BODIES["vector of one dimension"])))
 
 
 def test_shared_memory_can_be_accessed_widely() -> None:
@@ -154,7 +144,7 @@ def test_the_input_is_not_touched() -> None:
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(kernel("").encode(), PATH, ctx))
         before = str(isolated)
-        device.lower(isolated, DeviceJob(target("sm_80"), (8, 8)))
+        Lowering(isolated).lower(DeviceJob(target("sm_80"), (8, 8)))
         assert str(isolated) == before
 
 
@@ -162,7 +152,7 @@ def test_stages_are_dumped() -> None:
     seen: list[str] = []
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(kernel("").encode(), PATH, ctx))
-        device.lower(isolated, DeviceJob(target("sm_80"), (8, 8)), lambda stage, module: seen.append(stage))
+        Lowering(isolated).lower(DeviceJob(target("sm_80"), (8, 8)), lambda stage, module: seen.append(stage))
     assert seen == ["device-sm_80"]
 
 

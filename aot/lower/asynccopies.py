@@ -1,7 +1,7 @@
 """Asynchronous copies of our own kernels, on targets that have none.
 
-In: a module with kernels, and a target. Out: the same where the target has ``cp.async``; else plain copies, and nothing
-that waits for them. A user's kernel stays as it is: he may know better than to run it there.
+In: a module with kernels, for targets that have no ``cp.async``. Out: the same with plain copies, and nothing that
+waits for them. A user's kernel stays as it is: he may know better than to run it there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ _COPY = "nvvm.cp.async.shared.global"
 _WAITS = frozenset({"nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group", "nvvm.cp.async.wait.all"})
 
 
-def plain(module: mlir.Module, target: Target) -> None:
+def lacks(target: Target) -> bool:
+    """Whether a target has none."""
+    return target.capability < _FIRST
+
+
+def plain(module: mlir.Module) -> None:
     """Rewrite the kernels that a schedule made."""
-    if target.capability >= _FIRST:
-        return
     for op in mlir.walk(module):
         if (op.name == _COPY or op.name in _WAITS) and _is_ours(op):
             with ir.InsertionPoint(op), op.location:

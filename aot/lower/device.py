@@ -1,16 +1,19 @@
-"""Device code: one gpu.module, made ready for gpu-module-to-binary for one target.
+"""Device code: one gpu.module, made ready for gpu-module-to-binary for each of its targets.
 
 In: a module with the source's joined gpu.module (gpu.func or llvm.func kernels, any dialects). Out: a module
 of its own with that gpu.module in the LLVM and NVVM dialects and ``#nvvm.target`` attached.
 
->>> isolated = isolate(host_module)                                     # doctest: +SKIP
->>> lowered = lower(isolated, DeviceJob(target("sm_80"), (8, 8)), no_dump)   # doctest: +SKIP
+Next to nothing of the way there depends on the target: which kernels an image holds, and whether our own have
+asynchronous copies. Targets that agree in this have one form, and share all steps.
+
+>>> lowering = Lowering(isolate(host_module))                           # doctest: +SKIP
+>>> lowered = lowering.lower(DeviceJob(target("sm_80"), (8, 8)))        # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlir import ir
 
@@ -39,14 +42,61 @@ class DeviceJob:
     """PTX ISA version to write."""
     image: int = 0
     """Position among the source's images."""
-    bare_pointers: bool = False
-    """Memref parameters are single pointers (static shapes only) instead of whole descriptors."""
-    aligned_vectors: bool = False
-    """vector.load/store and transfers are aligned to the whole vector. Only code that we generate can
-    promise that: at an odd offset such an access faults."""
-    optimization: int = 3
+
+
+@dataclass(frozen=True)
+class Form:
+    """What of the common code depends on the target."""
+
+    left_out: tuple[str, ...]
+    """Kernels that its image cannot hold."""
+    old: bool
+    """Our own kernels have to do without asynchronous copies."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A module, and what its operations need."""
+
+    module: mlir.Module
+    needs: needs.Found
+
+
+@dataclass
+class Lowering:
+    """The lowering of a source's kernels for any number of targets; ``isolated`` stays as it is."""
+
+    isolated: mlir.Module
     lineinfo: bool = False
     """Machine code says which line it comes from."""
+    _given: dict[Form, Checked] = field(default_factory=dict)
+    _common: dict[Form, Checked] = field(default_factory=dict)
+
+    def prepare(self, target: Target) -> mlir.Module:
+        """The code that all targets of this one's form share; ArchUnfit when it is not for this one.
+
+        Later calls for targets of this form only check.
+        """
+        form = _form(self.isolated, target)
+        if form not in self._given:
+            self._given[form] = _checked(_formed(self.isolated, form))
+        given = self._given[form]
+        given.needs.check(target)
+        # What the target's verifier knows, it knows of operations that conversions take away.
+        _attach(given.module, DeviceJob(target, (8, 0)))
+        _drop_targets(given.module)
+        if form not in self._common:
+            self._common[form] = _checked(_lowered(given.module, target, lines=self.lineinfo))
+        self._common[form].needs.check(target)
+        return self._common[form].module
+
+    def lower(self, job: DeviceJob, dump: mlir.Dumper = mlir.no_dump) -> mlir.Module:
+        """A module for one target; ArchUnfit or LoweringError with places in the source otherwise."""
+        module = isolate(self.prepare(job.target))
+        _number_image(module, job.image)
+        _attach(module, job)
+        dump(f"device-{job.target.name}", module)
+        return module
 
 
 @dataclass(frozen=True)
@@ -57,11 +107,11 @@ class Step:
     dialects: tuple[str, ...] = ()
 
 
-LOOPS: tuple[Step, ...] = (Step(("gpu.module(convert-linalg-to-loops)",), ("linalg",)),)
+LOOPS = (Step(("gpu.module(convert-linalg-to-loops)",), ("linalg",)),)
 VECTORS = (
     # Transfers of more than one dimension become one-dimensional ones, unrolled: loops would spill to memory.
     "gpu.module(convert-vector-to-scf{full-unroll=true})",
-    "gpu.module(convert-vector-to-llvm{use-vector-alignment=%s})",
+    "gpu.module(convert-vector-to-llvm)",
 )
 TO_BRANCHES: tuple[Step, ...] = (
     Step(("lower-affine", "gpu.module(convert-scf-to-cf)", "gpu.module(expand-strided-metadata)", "lower-affine")),
@@ -69,7 +119,7 @@ TO_BRANCHES: tuple[Step, ...] = (
     Step(("gpu.module(convert-complex-to-standard)",), ("complex",)),
     Step(("gpu.module(math-expand-ops{ops=clampf})",), ("math",)),
 )
-AFTER_TARGET: tuple[Step, ...] = (
+AFTER_CONVERSION: tuple[Step, ...] = (
     # math.trunc and the integer functions: upstream's device conversion leaves them.
     Step(("gpu.module(convert-math-to-llvm)",), ("math",)),
     Step(("gpu.module(convert-complex-to-llvm)",), ("complex",)),
@@ -91,19 +141,39 @@ def isolate(module: mlir.Module) -> mlir.Module:
     with ir.InsertionPoint(alone.body):
         for op in module.body.operations:
             if op.operation.name == "gpu.module":
-                copy = op.operation.clone()
-                if "targets" in copy.attributes:
-                    del copy.attributes["targets"]
+                op.operation.clone()
+    _drop_targets(alone)
     return alone
 
 
-def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dump) -> mlir.Module:
-    """A lowered copy of ``isolated``; ArchUnfit or LoweringError with places in the source otherwise."""
+def _drop_targets(module: mlir.Module) -> None:
+    for op in module.body.operations:
+        if "targets" in op.operation.attributes:
+            del op.operation.attributes["targets"]
+
+
+def _checked(module: mlir.Module) -> Checked:
+    return Checked(module, needs.find(module))
+
+
+def _form(module: mlir.Module, target: Target) -> Form:
+    left_out = tuple(mlir.symbol_name(op) for op in imageneeds.unmet(module, target))
+    return Form(left_out, asynccopies.lacks(target))
+
+
+def _formed(isolated: mlir.Module, form: Form) -> mlir.Module:
+    """A copy without what targets of this form lack."""
     module = isolate(isolated)
-    what = f"lowering to {job.target.name}"
-    imageneeds.leave_out(module, job.target)
-    asynccopies.plain(module, job.target)
-    needs.check(module, job.target)
+    imageneeds.leave_out(module, form.left_out)
+    if form.old:
+        asynccopies.plain(module)
+    return module
+
+
+def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
+    """A copy in the LLVM and NVVM dialects; ``target`` is the one that it is needed for first, for messages."""
+    module = isolate(given)
+    what = f"lowering to {target.name}"
     if _has_debug_info(module):
         # With debug information ptxas refuses to optimise; without any, the pass would still drop the
         # places that kernel assertions print.
@@ -111,35 +181,20 @@ def lower(isolated: mlir.Module, job: DeviceJob, dump: mlir.Dumper = mlir.no_dum
     devicemath.lower(module)
     sharedmemory.align(module)
     _run(module, LOOPS, what)
-    _lower_vectors(module, job, what)
-    _run(module, TO_BRANCHES, what)
-    _attach(module, job)
-    _number_image(module, job.image)
-    conversion = (
-        f"gpu.module(convert-gpu-to-nvvm{{index-bitwidth=0 use-bare-ptr-memref-call-conv={_word(job.bare_pointers)}}})"
-    )
-    by_value = byvalue.find(module)
-    mlir.run_passes(module, [conversion], what)
-    byvalue.apply(module, by_value)
-    needs.check(module, job.target)
-    _run(module, AFTER_TARGET, what)
-    _hide_device_functions(module)
-    _name_assertion_files(module)
-    _refuse_leftovers(module, job.target)
-    if job.lineinfo:
-        lineinfo.add(module)
-    dump(f"device-{job.target.name}", module)
-    return module
-
-
-def _lower_vectors(module: mlir.Module, job: DeviceJob, what: str) -> None:
     if "vector" in _dialects(module):
         devicevectors.lower(module)
-        mlir.run_passes(module, [VECTORS[0], VECTORS[1] % _word(job.aligned_vectors)], what)
-
-
-def _word(flag: bool) -> str:
-    return "true" if flag else "false"
+        mlir.run_passes(module, VECTORS, what)
+    _run(module, TO_BRANCHES, what)
+    by_value = byvalue.find(module)
+    mlir.run_passes(module, ["gpu.module(convert-gpu-to-nvvm{index-bitwidth=0})"], what)
+    byvalue.apply(module, by_value)
+    _run(module, AFTER_CONVERSION, what)
+    _hide_device_functions(module)
+    _name_assertion_files(module)
+    _refuse_leftovers(module, target)
+    if lines:
+        lineinfo.add(module)
+    return module
 
 
 def _run(module: mlir.Module, steps: Sequence[Step], what: str) -> None:
@@ -159,11 +214,11 @@ def _dialects(module: mlir.Module) -> set[str]:
 
 def _attach(module: mlir.Module, job: DeviceJob) -> None:
     """Attach the target; its verifier knows some misfits that our table does not."""
-    target = f"chip={job.target.chip} O={job.optimization} features={features(job.ptx)}"
+    target = f"chip={job.target.chip} O=3 features={features(job.ptx)}"
     try:
         mlir.run_passes(module, [f"nvvm-attach-target{{{target}}}"], "attaching the target", error=ArchUnfit)
     except ArchUnfit as error:
-        raise needs.unfit(module, job.target, "does not fit", error.diagnostics) from None
+        raise needs.unfit(module.context.aot_path or "module", job.target, "does not fit", error.diagnostics) from None
 
 
 def _number_image(module: mlir.Module, image: int) -> None:
@@ -190,8 +245,7 @@ def _number_image(module: mlir.Module, image: int) -> None:
 
 def _has_debug_info(module: mlir.Module) -> bool:
     """Whether a location carries debug information of the LLVM dialect."""
-    text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=4)
-    return "#llvm.di_" in str(text)
+    return "#llvm.di_" in str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=4))
 
 
 def _hide_device_functions(module: mlir.Module) -> None:
@@ -207,18 +261,12 @@ def _name_assertion_files(module: mlir.Module) -> None:
 
     Without its folder: the package must not depend on where it was built.
     """
-    file = module.context.aot_path.replace("\\", "/").rsplit("/", 1)[-1]
-    for op in search.named(module, "llvm.mlir.global"):
-        if mlir.symbol_name(op).startswith("assert_file_"):
-            text = ir.StringAttr(op.attributes["value"]).value
-            if text == "-\0" and file:
-                _set_text(op, file + "\0")
-
-
-def _set_text(op: mlir.Operation, text: str) -> None:
-    size = len(text.encode())
-    op.attributes["value"] = ir.StringAttr.get(text)
-    op.attributes["global_type"] = ir.TypeAttr.get(ir.Type.parse(f"!llvm.array<{size} x i8>"))
+    name = module.context.aot_path.replace("\\", "/").rsplit("/", 1)[-1] + "\0"
+    for op in search.named(module, "llvm.mlir.global") if name != "\0" else ():
+        is_file = mlir.symbol_name(op).startswith("assert_file_")
+        if is_file and ir.StringAttr(op.attributes["value"]).value == "-\0":
+            kind = ir.Type.parse(f"!llvm.array<{len(name.encode())} x i8>")
+            op.attributes["value"], op.attributes["global_type"] = ir.StringAttr.get(name), ir.TypeAttr.get(kind)
 
 
 def _refuse_leftovers(module: mlir.Module, target: Target) -> None:

@@ -13,6 +13,8 @@ module without the kernels that the target cannot have.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mlir import ir
 
 from aot import arch, archneed, mlir
@@ -35,10 +37,17 @@ def of(kernel: mlir.Operation) -> str:
     return arch.target(ir.StringAttr(kernel.attributes[ATTRIBUTE]).value).name
 
 
-def leave_out(module: mlir.Module, target: Target) -> None:
-    """Erase the kernels that an image for this target cannot hold."""
+def unmet(module: mlir.Module, target: Target) -> list[mlir.Operation]:
+    """The kernels that an image for this target cannot hold."""
+    containers = [op for op in level.top(module) if op.name == "gpu.module"]
+    kernels = (op for container in containers for op in level.top(container) if level.is_kernel(op))
+    return [op for op in kernels if not archneed.meets(target, of(op))]
+
+
+def leave_out(module: mlir.Module, names: Collection[str]) -> None:
+    """Erase the kernels of these names."""
     for container in level.top(module):
         if container.name == "gpu.module":
             for op in level.top(container):
-                if level.is_kernel(op) and not archneed.meets(target, of(op)):
+                if level.is_kernel(op) and mlir.symbol_name(op) in names:
                     op.erase()

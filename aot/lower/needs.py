@@ -1,7 +1,7 @@
 """Which architectures device operations need, so that a misfit is told before LLVM aborts on it.
 
-In: a module with a gpu.module, and a Target. Out: nothing, or ArchUnfit that lists each operation with
-its place in the source, what it needs, and what to do.
+In: a module with a gpu.module; then Targets. Out: what its operations need; for each target nothing, or ArchUnfit that
+lists each operation with its place in the source, what it needs, and what to do.
 
 Rules go by the operation's name, and by its types and attributes where these decide. They were tried out
 with LLVM 22 and ptxas 13.5 on every architecture. Inline assembly is not looked into: ptxas tells about it.
@@ -142,19 +142,48 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def check(module: mlir.Module, target: Target) -> None:
-    """ArchUnfit when an operation in the module's kernels needs another architecture than ``target``."""
-    misfits = [(op, need) for op in mlir.walk(module) if not (need := _need(op)).met_by(target)]
-    if not misfits:
-        return
-    needed = _strongest({need for _, need in misfits})
-    places: dict[Location, Diagnostic] = {}
-    for op, need in misfits:
+@dataclass(frozen=True)
+class Use:
+    """An operation that not every architecture has."""
+
+    need: Need
+    place: Location
+    told: Diagnostic
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the kernels of a module need."""
+
+    path: str
+    """Of the source, for messages."""
+    uses: tuple[Use, ...]
+
+    def check(self, target: Target) -> None:
+        """ArchUnfit when one of the operations needs another architecture than ``target``."""
+        misfits = [use for use in self.uses if not use.need.met_by(target)]
+        if not misfits:
+            return
+        needed = _strongest({use.need for use in misfits})
         # An operation of the source may have become several: one message for its place.
-        if need in needed:
-            places.setdefault(mlir.location_of(op), mlir.diagnostic_at(op, f"'{op.name}' needs {need.text()}"))
-    what = " and ".join(sorted(need.text() for need in needed))
-    raise unfit(module, target, f"needs {what}", tuple(places.values())[:MOST_SHOWN])
+        places: dict[Location, Diagnostic] = {}
+        for use in misfits:
+            if use.need in needed:
+                places.setdefault(use.place, use.told)
+        what = " and ".join(sorted(need.text() for need in needed))
+        raise unfit(self.path, target, f"needs {what}", tuple(places.values())[:MOST_SHOWN])
+
+
+def find(module: mlir.Module) -> Found:
+    """What the operations of a module's kernels need, each kind of need once for a place."""
+    found: dict[tuple[Need, Location], Use] = {}
+    for op in mlir.walk(module):
+        need = _need(op)
+        if need is not ANY:
+            place = mlir.location_of(op)
+            if (need, place) not in found:
+                found[need, place] = Use(need, place, mlir.diagnostic_at(op, f"'{op.name}' needs {need.text()}"))
+    return Found(module.context.aot_path or "module", tuple(found.values()))
 
 
 def _strongest(found: set[Need]) -> set[Need]:
@@ -163,9 +192,8 @@ def _strongest(found: set[Need]) -> set[Need]:
     return {need for need in found if not any(serving[other] < serving[need] for other in found)}
 
 
-def unfit(module: mlir.Module, target: Target, why: str, places: tuple[Diagnostic, ...]) -> ArchUnfit:
-    """The error for code that this target cannot have."""
-    path = module.context.aot_path or "module"
+def unfit(path: str, target: Target, why: str, places: tuple[Diagnostic, ...]) -> ArchUnfit:
+    """The error for code that this target cannot have; ``path`` is the source."""
     ptx = "" if target.kind == CUBIN else " (PTX; --no-ptx leaves it out)"
     return ArchUnfit(
         f"{path}: the code {why}, but {target.name} was asked for{ptx}",
