@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 STAGES = {
     "sources": ("aot.sources",),
@@ -60,6 +60,11 @@ ENDERS = ("aot.cli", "aot.edge", "aot.forked", "aot.foreman")
 MAX_MODULE, MAX_FUNCTION, MAX_TEMPLATE = 300, 40, 60
 
 
+@functools.cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
 def within(name: str, places: tuple[str, ...]) -> bool:
     return any(name == place or name.startswith(place + ".") for place in places)
 
@@ -69,11 +74,11 @@ def imports(name: str) -> Iterator[str]:
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
     typing_only = {
         id(inner)
-        for node in ast.walk(TREES[name])
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree_of(name)):
         if id(node) in typing_only:
             continue
         if isinstance(node, ast.Import):
@@ -86,14 +91,13 @@ def imports(name: str) -> Iterator[str]:
                 yield full if full in MODULES else base
 
 
-def calls(name: str) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(TREES[name]):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node.lineno
+@functools.cache
+def calls(name: str) -> tuple[tuple[str, int], ...]:
+    found = [node for node in ast.walk(tree_of(name)) if isinstance(node, ast.Call)]
+    return tuple((ast.unparse(node.func), node.lineno) for node in found)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_imports_keep_to_their_layer(name: str) -> None:
+def imports_keep_to_their_layer(name: str) -> None:
     used = set(imports(name))
     for outside, allowed in DOORS.items():
         if any(each.split(".")[0] == outside for each in used):
@@ -107,40 +111,36 @@ def test_imports_keep_to_their_layer(name: str) -> None:
             assert not within(each, FRONT), f"the stage {own} imports {each}"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_disk_is_written_through_its_door(name: str) -> None:
+def the_disk_is_written_through_its_door(name: str) -> None:
     if name in SCRATCH | {"aot.fileset"} or "tempfile" in set(imports(name)):  # scratch folders are their maker's own
         return
     for function, line in calls(name):
         assert function.rpartition(".")[2] not in WRITERS, f"{name}:{line} calls {function}"
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("open", "io.open"):
             mode = "".join(ast.unparse(argument) for argument in node.args[1:2])
             assert not re.search("[wax+]", mode), f"{name}:{node.lineno} opens a file for writing"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_printing_and_exits_have_one_place(name: str) -> None:
+def printing_and_exits_have_one_place(name: str) -> None:
     for function, line in calls(name):
         assert function != "print", f"{name}:{line} prints"
         if function in ("sys.exit", "exit", "os._exit"):
             assert name in ENDERS, f"{name}:{line} ends the process"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_no_error_is_swallowed_or_left_for_later(name: str) -> None:
+def no_error_is_swallowed_or_left_for_later(name: str) -> None:
     text = MODULES[name].read_text(encoding="utf-8")
     assert not re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", text)
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None, f"{name}:{node.lineno} catches everything"
             silent = len(node.body) == 1 and isinstance(node.body[0], ast.Pass)
             assert not silent, f"{name}:{node.lineno} swallows an error"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_modules_and_functions_are_small_and_described(name: str) -> None:
-    path, tree = MODULES[name], TREES[name]
+def modules_and_functions_are_small_and_described(name: str) -> None:
+    path, tree = MODULES[name], tree_of(name)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= MAX_MODULE, f"{name} has {len(lines)} lines"
     assert ast.get_docstring(tree), f"{name} has no docstring"
@@ -150,6 +150,21 @@ def test_modules_and_functions_are_small_and_described(name: str) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             size = (node.end_lineno or node.lineno) - node.lineno + 1
             assert size <= MAX_FUNCTION, f"{name}.{node.name} has {size} lines"
+
+
+RULES = (
+    imports_keep_to_their_layer,
+    the_disk_is_written_through_its_door,
+    printing_and_exits_have_one_place,
+    no_error_is_swallowed_or_left_for_later,
+    modules_and_functions_are_small_and_described,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_module_keeps_to(rule: Callable[[str], None]) -> None:
+    for name in MODULES:
+        rule(name)
 
 
 def test_every_module_is_checked() -> None:
