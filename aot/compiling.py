@@ -69,7 +69,6 @@ class Ledger:
     done: dict[str, Done] = field(default_factory=dict)
     failed: int = 0
     disk: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     fatal: Failure | None = None
     slots: int = 0
     ready: threading.Event = field(default_factory=threading.Event)
@@ -84,8 +83,7 @@ class Ledger:
             self._ended(event)
         elif event.state == foreman.DISK:
             self.disk.append(event.text)
-        elif event.state == foreman.NOTE and event.text not in self.notes:
-            self.notes.append(event.text)
+        elif event.state == foreman.NOTE:
             self.reporter.note(event.text)
         elif event.state in (foreman.READY, foreman.FATAL):
             self.slots = event.slots

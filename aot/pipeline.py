@@ -20,7 +20,7 @@ from aot.buildresult import KEPT, BuildResult, as_json, summary
 from aot.executor import Orders
 from aot.job import CompileJob
 from aot.plan import BuildRequest, Plan, PlannedSource
-from aot.report import Reporter, Silent
+from aot.report import Once, Reporter, Silent
 from aot.stamp import Stamp
 from aot.toolid import Identity
 
@@ -34,7 +34,7 @@ _RECORD = "done.json"
 
 def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResult:
     """Builds the wheel that is asked for."""
-    tell = reporter or Silent()
+    tell = Once(reporter or Silent())
     start = time.monotonic()
     planned = plan.plan(request)
     ccompiler.find()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
 
@@ -46,6 +46,34 @@ class Silent:
     def note(self, text: str) -> None: ...
     def detail(self, text: str) -> None: ...
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Once:
+    """Passes each note on once: compiling and packaging may meet the same trouble, and so may packages of one build."""
+
+    tell: Reporter
+    noted: set[str] = field(default_factory=set)
+
+    def stage(self, text: str) -> None:
+        self.tell.stage(text)
+
+    def started(self, what: str) -> None:
+        self.tell.started(what)
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        self.tell.progress(done, total, what)
+
+    def note(self, text: str) -> None:
+        if text not in self.noted:
+            self.noted.add(text)
+            self.tell.note(text)
+
+    def detail(self, text: str) -> None:
+        self.tell.detail(text)
+
+    def close(self) -> None:
+        self.tell.close()
 
 
 @dataclass

@@ -20,7 +20,7 @@ from aot import arch, buildresult, fileset, package, packing, pipeline, plan, re
 from aot.buildresult import BuildResult
 from aot.errors import ArchUnfit, UsageError
 from aot.plan import BuildRequest, Plan
-from aot.report import Reporter, Silent
+from aot.report import Once, Reporter, Silent
 from aot.splitpackage import Part, SplitSpec, render
 
 _FRONT = "front"
@@ -41,7 +41,7 @@ class SplitResult:
 
 def build(request: BuildRequest, reporter: Reporter | None = None) -> SplitResult:
     """Builds all the wheels."""
-    tell, start = reporter or Silent(), time.monotonic()
+    tell, start = Once(reporter or Silent()), time.monotonic()
     if request.sdist:
         raise UsageError("--sdist and --split-archs exclude each other")
     if request.c:

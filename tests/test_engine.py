@@ -20,7 +20,7 @@ import pytest
 from builtpackage import Built, Heard, build_in, write_sources
 
 import aot
-from aot import engine, executorlocal, job, memory, wheelfile
+from aot import cachelevels, engine, executorlocal, job, memory, wheelfile
 from aot.errors import AotError, CompilerCrash, UsageError
 from aot.executor import Orders
 from aot.executorlocal import Forked, Local
@@ -161,6 +161,7 @@ def test_after_a_full_disk_the_next_build_is_right(built: Built, stock: Path, tm
     assert done.returncode == 0, done.stderr
     assert "no space is left on the device" in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stderr.rpartition("compiling ")[2].count(cachelevels.UNWRITTEN) == 1
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert wheel.read_bytes() == built.result.wheel.read_bytes()
 

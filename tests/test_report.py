@@ -43,6 +43,15 @@ def test_lines(quiet: bool, verbose: bool, text: str, capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ("", text)
 
 
+def test_a_note_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = report.Once(report.reporter(quiet=False, verbose=True))
+    shown.note("[odd] markup")
+    tell(shown)
+    assert (
+        capsys.readouterr().err == f"note: [odd] markup\n{PLAIN.replace('note: [odd] markup', 'a command')}packaging\n"
+    )
+
+
 def test_a_terminal_gets_a_bar_and_lines_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
