@@ -144,6 +144,21 @@ def test_extras_install_the_parts(wheels: dict[str, Path]) -> None:
     assert {"my-kernels-sm8==1.5;extra=='all'", "my-kernels-sm9==1.5;extra=='all'"} <= plain
 
 
+def test_the_package_in_front_is_no_package_with_code(
+    wheels: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zipfile.ZipFile(wheels["my_kernels"]).extractall(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for place in (str(wheels["my_kernels"]), str(tmp_path), "my_kernels"):
+        for command in (["inspect"], ["verify", "--against", __file__], ["bench"]):
+            if (place, command) != ("my_kernels", ["inspect"]):
+                assert cli.run([*command, place]) == 2
+                assert (
+                    f"error: '{place}' is the package in front of split ones and has no code itself\n"
+                    "hint: name a package that has: my_kernels_sm9, my_kernels_sm8" in capsys.readouterr().err
+                )
+
+
 @pytest.mark.parametrize(
     ("capability", "part", "has"), [(80, "my_kernels_sm8", False), (90, "my_kernels_sm9", True)], ids=["8.0", "9.0"]
 )

@@ -19,7 +19,7 @@ from typing import Any
 from packaging.tags import sys_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from aot import fileset
+from aot import fileset, front
 from aot.errors import AotError, UsageError
 from aot.opened import MANIFEST, SCHEMA
 
@@ -40,7 +40,7 @@ def installed(what: str, scratch: Path) -> Installed:
     if place.is_dir():
         wheels = sorted(place.glob("*.whl"))
         if len(wheels) > 1:
-            raise UsageError(f"'{what}' holds {len(wheels)} wheels", hint=f"name one, such as {wheels[0]}")
+            raise UsageError(f"'{what}' holds {len(wheels)} wheels", hint=f"name one, such as {wheels[-1]}")
         return _unpacked(wheels[0], scratch) if wheels else _folder(place)
     if what.endswith(".whl"):
         return _unpacked(place, scratch)
@@ -67,6 +67,8 @@ def _unpacked(wheel: Path, scratch: Path) -> Installed:
 
 def _folder(folder: Path, name: str = "") -> Installed:
     found = [folder / MANIFEST] if (folder / MANIFEST).is_file() else sorted(folder.glob(f"*/{MANIFEST}"))
+    if not found:
+        front.check(folder, name or str(folder))
     if len(found) != 1:
         raise UsageError(f"'{name or folder}' is not one package made by aot: it has {len(found)} files '{MANIFEST}'")
     package = found[0].parent.resolve()
@@ -83,6 +85,7 @@ def _imported(name: str) -> Installed:
     if not places:
         raise UsageError(f"'{name}' is neither a wheel nor an installed package", hint="name a .whl file or a package")
     if not (Path(places[0]) / MANIFEST).is_file():
+        front.check(Path(places[0]), name)
         raise UsageError(f"the package '{name}' was not made by aot: it has no {MANIFEST}")
     return Installed(str(Path(places[0]).parent), name, _manifest(Path(places[0]) / MANIFEST))
 
