@@ -1,98 +1,41 @@
 """The build engine beside a shell loop and nvcc, and by itself: nothing to do, a change, a warm cache, many sources.
 
-    python benchmarks/build.py [--sources 64] [--many 500] [--shell 6] [--archs LIST] [--only cold,shell,nvcc,warm,many]
+    python benchmarks/build.py [--sources 64] [--many 10,100,500] [--shell 6] [--archs LIST] [--only LIST]
 
 Everything is printed as ratios of runs of this one call. Each run has its wall time and the processor time of all its
-processes: on a machine that does other work, too, only the second says much. The shell loop runs the steps one after
-the other for each source and architecture, for ``--shell`` of the sources, and is scaled up. mlir-opt and
-mlir-translate are not on PyPI: a Python process stands for each (``build_step.py``), less what Python and the import
-take.
+processes: on a machine that does other work, too, only the second says much; ``taskset -c 0,1`` makes two processors of
+any machine. What is made is told beside each ratio, for the ways do not make the same (``build_peers.py``). The shell
+loop takes ``--shell`` of the sources, and is scaled up.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import build_sources
+from build_peers import KERNELS, Made, Nvcc, Shell
+from build_run import Run, run, tool
 
 HERE = Path(__file__).parent
-PARTS = ("cold", "shell", "nvcc", "warm", "many")
+PARTS = ("cold", "shell", "kernels", "nvcc", "warm", "many")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of some commands."""
-
-    wall: float
-    cpu: float
-    peak: float = 0.0
-    """Largest memory of the first process, in MB."""
-    said: str = ""
-
-    def times(self, factor: float) -> Run:
-        return Run(self.wall * factor, self.cpu * factor)
-
-    def less(self, other: Run) -> Run:
-        return Run(self.wall - other.wall, self.cpu - other.cpu)
-
-
-def run(*commands: Sequence[str], cwd: Path, env: dict[str, str] | None = None) -> Run:
-    """Runs commands one after the other."""
-    before, start, peak, said = os.times(), time.monotonic(), 0.0, ""
-    for command in commands:
-        child = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        marks: list[float] = []
-        watch = threading.Thread(target=_watch, args=(child.pid, marks))
-        watch.start()
-        said, words = child.communicate()
-        watch.join()
-        if child.returncode:
-            raise SystemExit(f"{' '.join(command)}\n{words}")
-        peak = max([peak, *marks])
-    after = os.times()
-    cpu = after.children_user - before.children_user + after.children_system - before.children_system
-    return Run(time.monotonic() - start, cpu, peak, said)
-
-
-def _watch(pid: int, marks: list[float]) -> None:
-    """Reads a process's high-water mark until it has ended."""
-    try:
-        while True:
-            text = Path(f"/proc/{pid}/status").read_text()
-            marks.append(int(text.partition("VmHWM:")[2].split()[0]) / 1024)
-            time.sleep(0.1)
-    except (OSError, IndexError):
-        return
-
-
-def tools(package: str, folder: str) -> Path:
-    """The programs of an installed package."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return next(Path(place, folder) for place in spec.submodule_search_locations if Path(place, folder).is_dir())
-
-
-@dataclass
 class Bench:
     """A scratch folder and what is built in it."""
 
     folder: Path
-    archs: str
+    archs: tuple[str, ...]
     jobs: int
 
-    def build(self, sources: Path, name: str, *options: str, archs: str | None = None) -> Run:
+    def build(self, sources: Path, name: str, *options: str) -> Run:
         """``aot build`` into a folder of its own."""
         places = [
             "--work",
@@ -102,53 +45,31 @@ class Bench:
             "--name",
             "bench_build",
         ]
-        command = [sys.executable, "-m", "aot", "build", str(sources), "--archs", archs or self.archs, "--json"]
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "AOT_CACHE": str(self.folder / "cache")}
+        command = [sys.executable, "-m", "aot", "build", str(sources), "--archs", ",".join(self.archs), "--json"]
+        environment = {**os.environ, "PYTHONPATH": _path(), "AOT_CACHE": str(self.folder / "cache")}
         return run([*command, "-j", str(self.jobs), *places, *options], cwd=self.folder, env=environment)
 
-    def shell(self, sources: Path, names: Sequence[str]) -> Run:
-        """The steps of each source and architecture as programs, one after the other."""
-        step = [sys.executable, str(HERE / "build_step.py")]
-        nothing = run([*step, "nothing"], cwd=self.folder)
-        total = Run(0.0, 0.0)
+    def made(self, name: str) -> Made:
+        """What a build made for the first architecture."""
+        manifest = self.folder / name / "tree" / "src" / "bench_build" / "aot.json"
+        modules = json.loads(manifest.read_text())["modules"]
+        usage = [kernel["usage"][self.archs[0]] for each in modules for kernel in each["kernels"]]
+        return Made(len(usage), sum(each["code_bytes"] for each in usage))
+
+    def kernels(self, sources: Path, names: Sequence[str]) -> list[Path]:
+        """Our kernels of some sources, as IR."""
         for name in names:
-            images = []
-            for arch in self.archs.split(","):
-                total = _plus(total, self._one(step, sources, name, arch, nothing, images))
-            merge = [str(tools("nvidia", "cu13/bin") / "fatbinary"), "--create", f"{name}.fatbin", "-64", *images]
-            total = _plus(total, run(merge, cwd=self.folder))
-        return total
+            self.build(sources / f"{name}.mlir", "dumped", "--dump", str(self.folder / "dump"), "--cache", "off")
+        return [self._kernels_of(name) for name in names]
 
-    def _one(self, step: list[str], sources: Path, name: str, arch: str, nothing: Run, images: list[str]) -> Run:
-        low, out = f"{name}-{arch}.mlir", f"{name}-{arch}"
-        llc, ptxas = str(tools("llvm", "bin") / "llc"), str(tools("nvidia", "cu13/bin") / "ptxas")
-        text = str(sources / f"{name}.mlir")
-        total = run([*step, "opt", arch, text, low], [*step, "translate", arch, low, out], cwd=self.folder)
-        total = total.less(nothing.times(2))
-        for bitcode in sorted(self.folder.glob(f"{out}.*.bc")):
-            ptx, cubin = f"{bitcode.stem}.ptx", f"{bitcode.stem}.cubin"
-            isa = "+ptx86" if arch == "sm_100" else "+ptx80"
-            translate = [llc, "-O3", f"-mcpu={arch}", f"-mattr={isa}", "-mtriple=nvptx64-nvidia-cuda", bitcode.name]
-            total = _plus(
-                total, run([*translate, "-o", ptx], [ptxas, "-arch", arch, ptx, "-o", cubin], cwd=self.folder)
-            )
-            images.append(f"--image3=kind=elf,sm={arch.removeprefix('sm_')},file={cubin}")
-        return total
-
-    def nvcc(self, sources: Path, names: Sequence[str]) -> Run:
-        """nvcc on the same programs in CUDA, as many at a time as we run jobs."""
-        codes = [word for arch in self.archs.split(",") for word in ("-gencode", _gencode(arch))]
-        base = [str(tools("nvidia", "cu13/bin") / "nvcc"), "-O3", "-fatbin", *codes]
-        script = f"printf '%s\\n' {' '.join(names)} | xargs -P {self.jobs} -I @ {' '.join(base)} {sources}/@.cu -o @.fb"
-        return run(["sh", "-c", script], cwd=self.folder)
+    def _kernels_of(self, name: str) -> Path:
+        dumped = max((self.folder / "dump" / name).glob(f"*-{KERNELS}.mlir"))
+        return dumped.rename(self.folder / f"{name}.mlir")
 
 
-def _gencode(arch: str) -> str:
-    return f"arch={arch.replace('sm', 'compute')},code={arch}"
-
-
-def _plus(one: Run, other: Run) -> Run:
-    return Run(one.wall + other.wall, one.cpu + other.cpu)
+def _path() -> str:
+    """Our aot, and where this Python finds what it needs."""
+    return os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH", ""))))
 
 
 def row(name: str, value: str, bar: str) -> None:
@@ -168,57 +89,84 @@ def few(bench: Bench, options: argparse.Namespace) -> None:
     use = cold.cpu / cold.wall / bench.jobs
     row(f"{len(names)} sources, cold, -j{bench.jobs}", f"{cold.wall:.1f} s, {cold.cpu:.1f} s cpu", "")
     row("  processors in use", f"{use:.0%}", "> 85 %, on an idle machine")
+    row(f"  made of a source for {bench.archs[0]}", bench.made("cold").text(len(names)), "and host code, PTX, a wheel")
+    sample = names[: options.shell]
+    scale = len(names) / max(1, len(sample))
     if "shell" in options.only:
-        sample = names[: options.shell]
-        loop = bench.shell(sources, sample).times(len(names) / len(sample))
-        row(f"  shell loop / aot ({len(sample)} sources, scaled)", both(loop, cold), ">= 4x")
+        loop, made = Shell(bench.folder / "shell", bench.archs, "opt").run(
+            [sources / f"{name}.mlir" for name in sample]
+        )
+        row(f"  shell loop / aot ({len(sample)} sources, scaled)", both(loop.times(scale), cold), ">= 4x")
+        row("    made", made.text(len(sample)), "")
+    if "kernels" in options.only:
+        loop, made = Shell(bench.folder / "kernels", bench.archs, "kernels").run(bench.kernels(sources, sample))
+        row("  shell loop over our kernels / aot", both(loop.times(scale), cold), "")
+        row("    made", made.text(len(sample)), "")
     if "nvcc" in options.only:
-        row("  nvcc / aot", both(bench.nvcc(sources, names), cold), "> 1x")
+        nvcc = Nvcc(options.nvcc or tool("nvidia", "cu13/bin/nvcc"), bench.folder / "nvcc", bench.archs, bench.jobs)
+        peer, made = nvcc.run([sources / f"{name}.cu" for name in names])
+        row("  nvcc / aot", both(peer, cold), "> 1x")
+        row("    made", made.text(len(names)), "")
     if "warm" in options.only:
         warm = bench.build(sources, "warm")
         row("  cold / warm cache in a new folder", both(cold, warm), ">= 10x")
 
 
 def many(bench: Bench, options: argparse.Namespace) -> None:
-    """A large package for one architecture: nothing to do, one change, memory, cost per source."""
-    counts = (10, options.many)
-    cost = {}
-    for count in counts:
+    """A large package for one architecture: cost per source, memory, nothing to do, one change."""
+    told, spent = [], []
+    bench = Bench(bench.folder, ("sm_80",), options.many_jobs or bench.jobs)
+    for count in options.many:
         sources = bench.folder / f"many{count}"
         build_sources.write(sources, count)
-        cold = bench.build(sources, f"w{count}", "--cache", "off", "--no-ptx", archs="sm_80")
-        spent = [each["seconds"] for each in json.loads(cold.said)["sources"]]
-        cost[count] = sum(spent) / count
-        row(f"{count} sources for sm_80, cold", f"{cold.wall:.1f} s, {cold.cpu:.1f} s cpu", "")
+        cold = bench.build(sources, f"w{count}", "--cache", "off", "--no-ptx")
+        told.append(_by_kind(cold))
+        spent.append(cold.cpu)
+        row(f"{count} sources for sm_80, cold, -j{bench.jobs}", f"{cold.wall:.1f} s, {cold.cpu:.1f} s cpu", "")
         row("  peak memory of the driver", f"{cold.peak:.0f} MB", "< 500 MB")
     row(
-        f"  wall time of a job, {counts[1]} / {counts[0]} sources",
-        f"{cost[counts[1]] / cost[counts[0]]:.2f}",
+        f"  wall time of a job, {options.many[-1]} / {options.many[0]} sources (mean of kinds)",
+        f"{told[-1] / told[0]:.2f}",
         "0.90 ... 1.10",
     )
-    again = bench.build(sources, f"w{options.many}", "--cache", "off", "--no-ptx", archs="sm_80")
+    steps = zip(options.many, options.many[1:], spent, spent[1:], strict=False)
+    marginal = ", ".join(f"{(after - before) / (more - count):.3f}" for count, more, before, after in steps)
+    row(f"  cpu of one source more, {'-'.join(map(str, options.many))}", f"{marginal} s", "flat")
+    again = bench.build(sources, f"w{count}", "--cache", "off", "--no-ptx")
     row("  nothing to do", f"{again.wall:.2f} s, {again.cpu:.2f} s cpu", "<= 1.0 s")
+    row("  peak memory of the driver", f"{again.peak:.0f} MB", "< 500 MB")
     name, text, _ = build_sources.source(0, factor=3.0)
     (sources / f"{name}.mlir").write_text(text)
-    touched = bench.build(sources, f"w{options.many}", "--cache", "off", "--no-ptx", archs="sm_80")
+    touched = bench.build(sources, f"w{count}", "--cache", "off", "--no-ptx")
     own = max(each["seconds"] for each in json.loads(touched.said)["sources"])
     row("  one changed, beyond its own compilation", f"{touched.wall - own:.2f} s, {touched.cpu:.2f} s cpu", "<= 2.0 s")
 
 
+def _by_kind(built: Run) -> float:
+    """Wall time of a job in seconds: the mean of its kinds' means, for few sources are mixed otherwise than many."""
+    kinds: dict[str, list[float]] = {}
+    for each in json.loads(built.said)["sources"]:
+        kinds.setdefault(each["name"].rpartition("_")[0], []).append(each["seconds"])
+    return sum(sum(all_) / len(all_) for all_ in kinds.values()) / len(kinds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sources", type=int, default=64)
-    parser.add_argument("--many", type=int, default=500)
-    parser.add_argument("--shell", type=int, default=6)
-    parser.add_argument("--archs", default="sm_80,sm_86,sm_90,sm_100")
+    words = lambda text: text.split(",")  # noqa: E731 - two options are lists
+    parser.add_argument("--sources", type=int, default=64, help="of the first bars")
+    parser.add_argument("--many", type=lambda text: [int(each) for each in words(text)], default=[10, 100, 500])
+    parser.add_argument("--shell", type=int, default=6, help="sources that the shell loop takes")
+    parser.add_argument("--archs", type=words, default=["sm_80", "sm_86", "sm_90", "sm_100"])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default=",".join(PARTS), type=lambda text: text.split(","), help=", ".join(PARTS))
+    parser.add_argument("--many-jobs", type=int, help="jobs of --many, when there are more processors")
+    parser.add_argument("--nvcc", help="path of another nvcc than the package's")
+    parser.add_argument("--only", type=words, default=PARTS, help=", ".join(PARTS))
     options = parser.parse_args()
     parts: dict[str, Callable[[Bench, argparse.Namespace], None]] = {"cold": few, "many": many}
     with tempfile.TemporaryDirectory(prefix="aot-bench-") as folder:
         for name, part in parts.items():
             if name in options.only:
-                part(Bench(Path(folder), options.archs, options.jobs), options)
+                part(Bench(Path(folder), tuple(options.archs), options.jobs), options)
 
 
 if __name__ == "__main__":

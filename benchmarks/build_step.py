@@ -1,11 +1,13 @@
 """One step of the shell loop in ``benchmarks/build.py``, for which PyPI has no program: mlir-opt and mlir-translate.
 
     python benchmarks/build_step.py opt sm_80 SOURCE.mlir LOWERED.mlir
+    python benchmarks/build_step.py kernels sm_80 JOINED.mlir LOWERED.mlir
     python benchmarks/build_step.py translate sm_80 LOWERED.mlir OUT       (OUT.0.bc, one file per gpu.module)
     python benchmarks/build_step.py nothing
 
-The steps do what the programs would do, with upstream's passes alone. ``nothing`` only imports the bindings: what
-Python and the import take is taken off, since the programs would not need it.
+The steps do what the programs would do, with upstream's passes alone: ``opt`` from tensor level, ``kernels`` of what is
+in gpu.modules already (host code beside them is left out). ``nothing`` only imports the bindings: what Python and the
+import take is taken off, since the programs would not need it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,16 @@ OPT = (
     "convert-index-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
 )
 
+KERNELS = (
+    "nvvm-attach-target{{chip={chip} O=3}},"
+    "gpu.module(convert-vector-to-scf{{full-unroll=true}},convert-vector-to-llvm),"
+    "lower-affine,gpu.module(convert-scf-to-cf,expand-strided-metadata),lower-affine,"
+    "gpu.module(arith-expand,math-expand-ops{{ops=clampf}},convert-gpu-to-nvvm,convert-math-to-llvm,"
+    "convert-vector-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,canonicalize,cse),"
+    "convert-nvvm-to-llvm,gpu.module(reconcile-unrealized-casts)"
+)
+PIPELINES = {"opt": OPT, "kernels": KERNELS}
+
 
 def main(step: str, *words: str) -> None:
     """Does a step."""
@@ -39,8 +51,11 @@ def main(step: str, *words: str) -> None:
         context.load_all_available_dialects()
         with open(given, "rb") as file:
             module = ir.Module.parse(file.read())
-        if step == "opt":
-            PassManager.parse(f"builtin.module({OPT.format(chip=chip)})").run(module.operation)
+        if step in PIPELINES:
+            for op in list(module.body.operations) if step == "kernels" else ():
+                if op.operation.name != "gpu.module":
+                    op.operation.erase()
+            PassManager.parse(f"builtin.module({PIPELINES[step].format(chip=chip)})").run(module.operation)
             write(made, str(module).encode())
             return
         PassManager.parse("builtin.module(gpu-module-to-binary{format=llvm})").run(module.operation)
