@@ -10,12 +10,11 @@ operations are those of the manifest's estimates; bytes per second are compared 
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import codec, driver, fileset, verify
+from aot import codec, driver, fileset, scratch, verify
 from aot.errors import UsageError
 from aot.verifying import job, options
 from aot.verifying.installed import installed
@@ -68,11 +67,11 @@ def bench(request: BenchRequest) -> Benched:
     gpu = next((device.name for device in driver.ask().devices), "")
     if request.on == "gpu" and not gpu:
         raise UsageError("--on gpu: there is no usable GPU here", hint="`aot doctor` says why; use --on cpu")
-    with tempfile.TemporaryDirectory(prefix="aot-bench-") as scratch:
-        found = installed(request.package, Path(scratch, "package"))
+    with scratch.folder("bench") as place:
+        found = installed(request.package, place / "package")
         chosen = verify.chosen_functions(found, request.functions)
         todo = VerifyJob(
-            folder=str(Path(scratch, "answers")),
+            folder=str(place / "answers"),
             path=found.path,
             package=found.package,
             against=verify.HOST,
@@ -87,7 +86,7 @@ def bench(request: BenchRequest) -> Benched:
         sizes = tuple(verify.run_children(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True)))
         verify.check_letters(request.dims, {letter for each in sizes for letter in each.letters})
         # In a process that has called nothing yet: the first call is to be a cold one.
-        todo = dataclasses.replace(todo, folder=str(Path(scratch, "times")), mode=job.TIME, sizes=sizes)
+        todo = dataclasses.replace(todo, folder=str(place / "times"), mode=job.TIME, sizes=sizes)
         reports = verify.run_children(todo, chosen, TimedReport, _died)
         measured = codec.decode(fileset.read_file(Path(todo.folder) / job.BANDWIDTHS), Bandwidths)
     rows = tuple(row for report in reports for row in report.rows)

@@ -14,12 +14,11 @@ import contextlib
 import dataclasses
 import functools
 import os
-import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aot import codec, edge, fileset, job, toolchain, toolid, workshop
+from aot import codec, edge, fileset, job, scratch, toolchain, toolid, workshop
 from aot.errors import ToolMissing
 from aot.executor import Orders
 from aot.job import CompileJob
@@ -59,8 +58,7 @@ def compile_there(order: Order) -> Answer:
             hint="install the same version of 'aot[build,dask]' on all of them",
         )
         return Answer(1, {job.FAILURE: codec.encode(job.failure(error))})
-    with tempfile.TemporaryDirectory(prefix="aot-job-") as scratch:
-        folder = Path(scratch)
+    with scratch.folder("job") as folder:
         here = _moved(order, folder)
         description = folder / "job.json"
         fileset.write_file(description, job.encode(here))
@@ -105,7 +103,7 @@ def _foreman(toolkit: str | None, cuda: int | None) -> Path:
 def _started(toolkit: str | None, cuda: int | None) -> Path:
     rest = contextlib.ExitStack()
     atexit.register(rest.close)
-    folder = Path(rest.enter_context(tempfile.TemporaryDirectory(prefix="aot-foreman-")))
+    folder = rest.enter_context(scratch.folder("foreman"))
     # The cluster's scheduler decides how many jobs come; the caches are asked where the build runs.
     orders = Orders(slots=os.cpu_count() or 1, toolkit=toolkit, cuda=cuda)
     rest.enter_context(workshop.foreman_in(folder, orders, lambda line: None, lambda: None))

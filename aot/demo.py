@@ -9,11 +9,10 @@ True
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import fileset, pipeline, resources, verify
+from aot import fileset, pipeline, resources, scratch, verify
 from aot.report import Reporter, Silent
 from aot.verify import Verified
 from aot.verifying.job import FunctionReport, Row
@@ -53,12 +52,12 @@ def demo(request: DemoRequest, reporter: Reporter | None = None) -> Demo:
     """Builds, installs, runs and compares."""
     tell = reporter or Silent()
     examples = resources.examples()
-    with tempfile.TemporaryDirectory(prefix="aot-demo-") as scratch:
+    with scratch.folder("demo") as place:
         build = pipeline.BuildRequest(
             (str(examples / "kernels"),),
             archs=request.archs,
-            out=str(Path(scratch, "dist")),
-            work=str(Path(scratch, "build")),
+            out=str(place / "dist"),
+            work=str(place / "build"),
             jobs=request.jobs,
         )
         built = pipeline.build(build, tell)

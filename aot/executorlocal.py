@@ -10,6 +10,7 @@ do, and never more processes work than there are slots.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aot import cachelevels, codec, fileset, forked, job, memory, process, worker
+from aot import cachelevels, codec, fileset, forked, job, memory, process, scratch, worker
 from aot.cachelevels import Levels
 from aot.executor import Orders, Running
 from aot.forked import Child, Outcome
@@ -39,9 +40,10 @@ class Local:
     busy: int = field(default=0, init=False)
     """Slots taken: by jobs, and by the processes that help them."""
     jobs: int = field(default=0, init=False)
-    scratch: tempfile.TemporaryDirectory[str] = field(init=False)
+    rest: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
+    """What is undone at the end."""
+    scratch: Path = field(init=False)
     """Folder for temporary files of jobs: what a stopped job leaves is removed with it."""
-
     levels: Levels = field(init=False)
     """The local cache, which is asked before anything is started."""
     loaded: bool = field(default=False, init=False)
@@ -49,11 +51,10 @@ class Local:
     def __post_init__(self) -> None:
         self.slots = self.orders.slots
         self.levels = cachelevels.of(self.orders.cache, None)
-        self.scratch = tempfile.TemporaryDirectory(prefix="aot-")
+        self.scratch = self.rest.enter_context(scratch.folder("build"))
 
     def prepare(self) -> None:
-        tempfile.tempdir = self.scratch.name
-        os.environ["TMPDIR"] = self.scratch.name
+        tempfile.tempdir = os.environ["TMPDIR"] = str(self.scratch)
 
     def _load(self) -> None:
         """Imports MLIR when the first source must be compiled; a build from the cache goes without."""
@@ -96,7 +97,7 @@ class Local:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.scratch.cleanup()
+        self.rest.close()
 
 
 @dataclass

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from aot import arch, opened, process, toolchain
+from aot import arch, fileset, opened, process, scratch, toolchain
 from aot.arch import Coverage
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.opened import Blob, Opened
@@ -181,9 +179,9 @@ def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
             "cuobjdump was not found",
             hint="install it with: python -m pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm",
         )
-    with tempfile.TemporaryDirectory(prefix="aot-inspect-") as folder:
-        file = Path(folder, "blob.fatbin")
-        file.write_bytes(blob.data)
+    with scratch.folder("inspect") as folder:
+        file = folder / "blob.fatbin"
+        fileset.write_file(file, blob.data)
         return process.check([tools.cuobjdump, *options, file], error=AotError).stdout.decode("utf-8", "replace")
 
 

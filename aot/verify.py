@@ -12,13 +12,12 @@ import dataclasses
 import difflib
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from aot import driver, process
+from aot import driver, process, scratch
 from aot.errors import AotError, UsageError
 from aot.verifying import job, options
 from aot.verifying.installed import Installed, installed
@@ -73,8 +72,8 @@ def verify(request: VerifyRequest) -> Verified:
     """Installs the package in a scratch folder if it must, calls it in a process of its own, and compares."""
     options.extents(request.dims)
     options.ranges(request.ranges)
-    with tempfile.TemporaryDirectory(prefix="aot-verify-") as scratch:
-        found = installed(request.package, Path(scratch, "package"))
+    with scratch.folder("verify") as place:
+        found = installed(request.package, place / "package")
         gpu = next((device.name for device in driver.ask().devices), "")
         if not gpu and request.against in (None, HOST):
             raise UsageError(
@@ -83,7 +82,7 @@ def verify(request: VerifyRequest) -> Verified:
             )
         chosen = chosen_functions(found, request.functions)
         todo = VerifyJob(
-            folder=str(Path(scratch, "answers")),
+            folder=str(place / "answers"),
             path=found.path,
             package=found.package,
             against=_against(request.against),

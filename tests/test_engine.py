@@ -125,9 +125,14 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, stock: Path, tmp_path: Path) -> None:
+def test_after_kills_at_random_moments_the_next_build_is_right(
+    built: Built, stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the whole group or of the front process alone, which leaves the rest to notice."""
     write_sources(tmp_path)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     cache = tmp_path / "cache"
     shared = copied(stock, tmp_path)
     moments = random.Random(7)
@@ -139,7 +144,10 @@ def test_after_kills_at_random_moments_the_next_build_is_right(built: Built, sto
         child.wait()
         assert child.stderr is not None
         child.stderr.close()
+    for left in temporary.glob("aot-scratch-*"):
+        os.utime(left, (0, 0))
     result = built_with(tmp_path, cache=str(cache), cache_remote=shared)
+    assert not list(temporary.glob("aot-scratch-*"))
     assert result.wheel.read_bytes() == built.result.wheel.read_bytes()
     assert not list((tmp_path / "dist").glob(".*"))
 
