@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, func, llvm, memref
+from mlir.dialects import arith, func, llvm, math, memref
 
 from aot import mlir
 
@@ -138,7 +138,7 @@ def _stored(kind: ir.Type) -> ir.Type:
 
 def _replace(op: Any) -> None:
     with ir.InsertionPoint(op), op.location:
-        if op.name in ("gpu.barrier", "nvvm.cluster.wait"):
+        if op.name in ("gpu.barrier", "nvvm.cluster.wait", "nvvm.bar.warp.sync"):
             func.CallOp([], "cpurun_barrier", [])
             op.erase()
         elif op.name == "gpu.shuffle":
@@ -150,6 +150,9 @@ def _replace(op: Any) -> None:
             results = _TENSOR_CORES[op.name](op)
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
+            op.erase()
+        elif op.name == "llvm.call_intrinsic" and "ex2.approx" in str(op.attributes["intrin"]):
+            op.results[0].replace_all_uses_with(math.Exp2Op(op.operands[0]).result)
             op.erase()
         elif op.name == "gpu.dynamic_shared_memory":
             plain = func.CallOp([_bytes()], "cpurun_shared", []).results[0]

@@ -1,37 +1,52 @@
 """Attention written with tensor operations becomes one kernel.
 
 In: a function after buffers are settled. Out: for each chain of operations that is attention (``attentionchain``) a
-launch of ``flash`` in a branch of host code, and the chain itself in the other one, for the schedules after this: for
-images without the kernel, and for arrays that TMA cannot read.
+launch in a branch of host code: of ``decode`` for few queries, else of ``flash`` on Hopper, else of ``mmaflash``. The
+chain itself goes to the last branch, for the schedules after this: for images without the kernels, and for arrays that
+copies of 16 bytes cannot read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import scf
 
 from aot import mlir
 from aot.lower import rtcalls, views
-from aot.lower.contract import attentionchain, causal, flash, forming, problem, scaled, wgmmafit
+from aot.lower.contract import (
+    attentionchain,
+    causal,
+    decode,
+    extents,
+    flash,
+    forming,
+    mmaflash,
+    problem,
+    scaled,
+    tensorcores,
+    wgmmafit,
+)
 from aot.lower.contract.attentionchain import Chain
+from aot.lower.contract.choice import AMPERE, HOPPER, Images
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.forming import Groups
 from aot.lower.fast import hazards
 
-_WIDTHS = (64, 128)
+_HOPPER_WIDTHS = (64, 128)
+_MOST_WIDTH = 256
 _MOST_LOOPS = 3
 _VIEWS = ("memref.reinterpret_cast", "memref.extract_strided_metadata")
 
 
-def emit(function: ir.Operation, tensors: Collection[ir.Value]) -> int:
+def emit(function: ir.Operation, tensors: Collection[ir.Value], images: Images) -> int:
     """Emit kernels for all chains of a function; their number."""
     done = 0
     for op in [each for each in mlir.walk(function) if _is_candidate(each)]:
         chain = attentionchain.find(op, tensors) if op.parent is not None else None
-        done += chain is not None and _emit(chain)
+        done += chain is not None and _emit(chain, images)
     return done
 
 
@@ -39,24 +54,64 @@ def _is_candidate(op: ir.Operation) -> bool:
     return op.name.startswith("linalg.") and len(op.operands) == 3 and not mlir.inside_kernel(op)
 
 
-def _emit(chain: Chain) -> bool:
+def _emit(chain: Chain, images: Images) -> bool:
     last = chain.output.last
     with ir.InsertionPoint(last), last.location:
-        job = _job(chain)
-        condition = None if job is None else _condition(job)
-        if job is None or condition is False or isinstance(condition, bool):
+        loops = _loops(chain)
+        job = _job(chain, loops) if loops else None
+        if loops is None or job is None:
             return False
-        branch = scf.IfOp(condition, has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            flash.launch(job)
-            scf.YieldOp([])
-        with ir.InsertionPoint(branch.else_block):
-            end = scf.YieldOp([])
-    _move(chain, end)
+        few = None if job.causal else _job(chain, _together(chain, loops))
+        ways = [way for way in _ways(job, few, images) if not isinstance(way.condition, bool)]
+        if not ways:
+            return False
+        _move(chain, _branches(ways))
     return True
 
 
-def _job(chain: Chain) -> Attention | None:
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """A kernel, and when it may run."""
+
+    condition: ir.Value | bool
+    emit: Callable[[], None]
+
+
+def _ways(job: Attention, few: Attention | None, images: Images) -> list[_Way]:
+    """Kernels for a job, the best one first; ``few``: the same with as many queries of the same keys as there are."""
+    kind, served = tensorcores.kind_of(job.scores), images.least(AMPERE)
+    if kind is None or served is False:
+        return []
+    need = "" if served else "sm_80"
+    found = []
+    is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
+    if few is not None and is_few is not False:
+        found.append(_Way(problem.all_of([is_few, _condition(few, need)]), lambda: decode.launch(few, kind, need)))
+    if is_few is True:
+        return found
+    if images.some(HOPPER) and {job.depth, job.width} <= set(_HOPPER_WIDTHS):
+        # Results lie where the queries were.
+        staged = replace(job, staged=job.depth == job.width and flash.stages_results(job))
+        found.append(_Way(_hopper_condition(job), lambda: flash.launch(staged)))
+    found.append(_Way(_condition(job, need), lambda: mmaflash.launch(job, kind, need)))
+    return found
+
+
+def _branches(ways: Sequence[_Way]) -> ir.Operation:
+    """Emit the kernels, each under its condition; the end of the last branch, where none of them runs."""
+    way, *others = ways
+    branch = scf.IfOp(way.condition, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        way.emit()
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        end = _branches(others) if others else None
+        last = scf.YieldOp([])
+    return last if end is None else end
+
+
+def _loops(chain: Chain) -> tuple[Groups, Groups] | None:
+    """Loops of the scores, and the same ones of the output, if they are those of an attention."""
     one, other = chain.scores.contraction, chain.output.contraction
     order = tuple((loop,) for loop in (*one.batch, *one.m[:-1]))
     if len(one.m) < 1 or len(one.n) != 1 or len(one.k) != 1 or len(other.n) != 1 or len(other.k) != 1:
@@ -69,21 +124,38 @@ def _job(chain: Chain) -> Attention | None:
         return None
     if set(other.batch) | set(other.m) != {same[loop] for loop in (*one.batch, *one.m)}:
         return None
-    scores = forming.problem(chain.scores, Groups(order, (one.m[-1],), one.n, one.k))
     around = tuple((same[loop],) for (loop,) in order)
-    output = forming.problem(chain.output, Groups(around, (same[one.m[-1]],), other.n, other.k))
+    return Groups(order, (one.m[-1],), one.n, one.k), Groups(around, (same[one.m[-1]],), other.n, other.k)
+
+
+def _together(chain: Chain, apart: tuple[Groups, Groups]) -> tuple[Groups, Groups]:
+    """The loops with queries of the same keys as one, if they lie one after the other everywhere."""
+    one, other = forming.groups(chain.scores), forming.groups(chain.output)
+    if isinstance(one, str) or isinstance(other, str):
+        return apart
+    same = {
+        loop: chain.output.contraction.left.loops[axis] for axis, loop in enumerate(chain.scores.contraction.out.loops)
+    }
+    batch, m = tuple(tuple(same[loop] for loop in group) for group in one.batch), tuple(same[loop] for loop in one.m)
+    return (one, other) if (batch, m) == (other.batch, other.m) else apart
+
+
+def _job(chain: Chain, loops: tuple[Groups, Groups]) -> Attention | None:
+    scores, output = forming.problem(chain.scores, loops[0]), forming.problem(chain.output, loops[1])
     seen = causal.visible(scores.epilogue, len(scores.batch)) if scores.epilogue.initial is None else None
     depth, width = scores.k.static, output.n.static
-    if depth not in _WIDTHS or width not in _WIDTHS or depth is None or width is None:
+    if depth is None or width is None or not all(_is_width(each) for each in (depth, width)):
         return None
     if scores.epilogue.initial is not None:
         return None
     epilogue, scale = scaled.without(seen or scores.epilogue)
     job = Attention(scores, output, depth, width, epilogue, scale, causal=seen is not None, staged=False)
-    if not _fits(job):
-        return None
-    # Results lie where the queries were.
-    return replace(job, staged=depth == width and flash.stages_results(job))
+    return job if _fits(job) else None
+
+
+def _is_width(number: int) -> bool:
+    """Whether tensor cores take so many elements of a query or a value."""
+    return number % 16 == 0 and 0 < number <= _MOST_WIDTH
 
 
 def _fits(job: Attention) -> bool:
@@ -102,16 +174,29 @@ def _fits(job: Attention) -> bool:
     return scores.left.along_k and scores.right.along_k and output.right.turned
 
 
-def _condition(job: Attention) -> ir.Value | bool:
-    """Whether the kernel may run, all things known at the call considered."""
+def _condition(job: Attention, need: str) -> ir.Value | bool:
+    """Whether the kernel of ``mma.sync`` may run, all things known at the call considered."""
     scores, output = job.scores, job.output
-    extents = [wgmmafit.is_positive(each) for each in (scores.m, scores.n, *scores.batch)]
+    factors = (scores.left, scores.right, output.right)
+    wide = [each.has_address and problem.is_wide(each.memory, each.strides) for each in factors]
+    served = [rtcalls.serves(need)] if need else []
+    return problem.all_of([*served, *_positive(job), *wide])
+
+
+def _positive(job: Attention) -> list[ir.Value | bool]:
+    scores = job.scores
+    return [wgmmafit.is_positive(each) for each in (scores.m, scores.n, *scores.batch)]
+
+
+def _hopper_condition(job: Attention) -> ir.Value | bool:
+    """The same for Hopper's."""
+    scores, output = job.scores, job.output
     factors = [wgmmafit.fits_factor(each) for each in (scores.left, scores.right, output.right)]
     pairs = [wgmmafit.has_pairs(output, output.epilogue.arrays())]
     if job.bounded:
         # What the scores are stored in is not there when the kernel runs.
         pairs.append(wgmmafit.has_pairs(scores, job.epilogue.arrays()[1:]))
-    return problem.all_of([rtcalls.serves(flash.NEED), *extents, *factors, *pairs])
+    return problem.all_of([rtcalls.serves(flash.NEED), *_positive(job), *factors, *pairs])
 
 
 def _drop_views(memory: ir.Value) -> None:

@@ -27,7 +27,7 @@ from aot.lower.contract.problem import Problem
 from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
-_AMPERE, HOPPER = (8, 0), (9, 0)
+AMPERE, HOPPER = (8, 0), (9, 0)
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ def covers(contraction: Contraction, images: Images) -> bool:
     """Whether a kernel has sums of the type: narrower ones keep their order, which the general schedule does."""
     if str(ir.MemRefType(contraction.out.value.type).element_type) not in _SUMS:
         return False
-    return not contraction.left.windows or (images.least(_AMPERE) is True and tensorcores.convolves(contraction))
+    return not contraction.left.windows or (images.least(AMPERE) is True and tensorcores.convolves(contraction))
 
 
 def launch(job: Problem, images: Images) -> None:
     """Emit the launches at the insertion point."""
-    kind, served = tensorcores.kind_of(job), images.least(_AMPERE)
+    kind, served = tensorcores.kind_of(job), images.least(AMPERE)
     hopper = images.some(HOPPER)
     if kind is None or served is False:
         _on_ordinary_units(job)

@@ -12,7 +12,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower.contract import attention, choice, contraction, forming, matching, unfused
-from aot.lower.contract.choice import HOPPER, Images
+from aot.lower.contract.choice import Images
 from aot.lower.fast.extents import Extents
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
@@ -29,8 +29,7 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images) -> in
             continue
         tensors = _tensors(function, by_name[mlir.symbol_name(function)])
         unfused.rewrite(function)
-        if images.some(HOPPER):
-            done += attention.emit(function, tensors)
+        done += attention.emit(function, tensors, images)
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):

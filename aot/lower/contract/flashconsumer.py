@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import arith, llvm, scf, vector
 
-from aot.lower.contract import hopper, onlinesoftmax, registers
+from aot.lower.contract import hopper, instructions, onlinesoftmax, registers
 from aot.lower.contract.boxes import DEPTH
 from aot.lower.contract.epilogue import Place
 from aot.lower.contract.flashjob import KEY, KEYS, QUERIES, STAGES, VALUE, State, Tile
@@ -144,7 +144,11 @@ class Consumer:
                 at = self._place(self.row + 8 * half, first + 8 * block)
                 made = self.job.epilogue.values(vector.FromElementsOp(kind, pair).result, at)[0]
                 values = [vector.ExtractOp(made, [], [number]).result for number in range(2)]
-                found += [_seen(each, 8 * block + n, limits[half]) for n, each in enumerate(values)] if last else values
+                found += (
+                    [onlinesoftmax.seen(each, 8 * block + n, limits[half]) for n, each in enumerate(values)]
+                    if last
+                    else values
+                )
         return found
 
     def _limit(self, half: int, first: Word) -> Word:
@@ -163,12 +167,11 @@ class Consumer:
         """Pairs of 16-bit elements."""
         kind, narrow = ir.VectorType.get([2], ir.F32Type.get()), ir.VectorType.get([2], self.job.scores.left.element)
         pairs = [vector.FromElementsOp(kind, weights[first : first + 2]).result for first in range(0, len(weights), 2)]
-        return [hopper.packed(arith.TruncFOp(narrow, pair).result).value for pair in pairs]
+        return [instructions.packed(arith.TruncFOp(narrow, pair).result).value for pair in pairs]
 
     def _store(self, state: State) -> None:
         """Divide by the sums of weights, and give each pair of a row to the source's own operations."""
-        one = onlinesoftmax.number(1.0)
-        self.factors = [arith.DivFOp(one, onlinesoftmax.whole(row)).result for row in state.rows]
+        self.factors = [onlinesoftmax.inverse(row) for row in state.rows]
         if self.kernel.result is not None:
             self._store_tile(state)
             return
@@ -218,8 +221,3 @@ class Consumer:
         pair = [arith.MulFOp(state.sums[first + n], self.factors[half]).result for n in range(2)]
         kind = ir.VectorType.get([2], ir.F32Type.get())
         return self.job.output.epilogue.values(vector.FromElementsOp(kind, pair).result, at)
-
-
-def _seen(value: ir.Value, place: int, limit: Word) -> ir.Value:
-    below = arith.CmpIOp(arith.CmpIPredicate.slt, constant(place).value, limit.value).result
-    return arith.SelectOp(below, value, onlinesoftmax.number(float("-inf"))).result

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf, vector
 
+from aot.lower.contract import instructions
 from aot.lower.contract.words import Word, constant
 from aot.lower.fast import exchange
 
@@ -251,15 +252,9 @@ def store_halves(start: Word, lane: Word, pair: Callable[[int, int], ir.Value]) 
     """
     row, beside = lane % 16, lane // 16
     for block in range(0, 8, 2):
-        words = [packed(pair(block + number // 2, number % 2)) for number in range(4)]
+        words = [instructions.packed(pair(block + number // 2, number % 2)) for number in range(4)]
         piece = (beside + block) ^ (row & 7)
         store_words(start + row * SWIZZLE_ROW + piece * 16, words)
-
-
-def packed(pair: ir.Value) -> Word:
-    """Two 16-bit elements as a word."""
-    word = vector.BitCastOp(ir.VectorType.get([1], ir.IntegerType.get_signless(32)), pair).result
-    return Word(vector.ExtractOp(word, [], [0]).result)
 
 
 def store_words(address: Word, words: Sequence[Word]) -> None:

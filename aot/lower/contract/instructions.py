@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, llvm, memref
+from mlir.dialects import arith, llvm, memref, vector
 
 from aot.lower.contract.words import Word
 from aot.lower.fast import exchange
@@ -86,6 +86,12 @@ def fragments(address: Word, *, turned: bool) -> list[ir.Value]:
     kind = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
     found = ir.Operation.create("nvvm.ldmatrix", [kind], [_pointer(address, 3)], attributes).results[0]
     return [part(found, number, word()) for number in range(4)]
+
+
+def packed(pair: ir.Value) -> Word:
+    """Two 16-bit elements as a register."""
+    made = vector.BitCastOp(ir.VectorType.get([1], word()), pair).result
+    return Word(vector.ExtractOp(made, [], [0]).result)
 
 
 def part(value: ir.Value, number: int, kind: ir.Type) -> ir.Value:

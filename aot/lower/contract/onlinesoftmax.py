@@ -17,6 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, llvm
 
 from aot.lower import devicemath
+from aot.lower.contract.words import Word, constant
 
 _TO_POWERS_OF_TWO = math.log2(math.e)
 _QUAD = (1, 2)
@@ -59,16 +60,55 @@ def add(scores: Sequence[ir.Value], row: Row, scale: float) -> Piece:
     """One more piece of a row, whose scores are still to be multiplied with a positive number."""
     exponents = number(scale * _TO_POWERS_OF_TWO)
     largest = _larger(row.largest, across(_folded(_larger, scores), _larger))
-    none = arith.CmpFOp(arith.CmpFPredicate.OEQ, largest, number(float("-inf"))).result
-    base = arith.SelectOp(none, number(0.0), _times(largest, exponents)).result
+    base = _base(largest, exponents)
     weights = [_power(_minus(_times(score, exponents), base)) for score in scores]
-    factor = _power(_minus(_times(row.largest, exponents), base))
-    return Piece(weights, Row(largest, _plus(_times(row.total, factor), _folded(_plus, weights))), factor)
+    before = _power(_minus(_times(row.largest, exponents), base))
+    return Piece(weights, Row(largest, _plus(_times(row.total, before), _folded(_plus, weights))), before)
+
+
+def merged(rows: Sequence[Row], scale: float) -> Row:
+    """What is known of a row, from what is known of parts of it; sums of weights are those of all threads."""
+    largest = _folded(_larger, [each.largest for each in rows])
+    so_far = Row(largest, number(0.0))
+    return Row(largest, total([_times(each.total, factor(each, so_far, scale)) for each in rows]))
+
+
+def factor(part: Row, row: Row, scale: float) -> ir.Value:
+    """What sums of values of a part are multiplied with to be relative to the largest score of all the row."""
+    exponents = number(scale * _TO_POWERS_OF_TWO)
+    return _power(_minus(_times(part.largest, exponents), _base(row.largest, exponents)))
+
+
+def total(values: Sequence[ir.Value]) -> ir.Value:
+    """The sum of numbers, or of vectors."""
+    return _folded(_plus, values)
+
+
+def _base(largest: ir.Value, exponents: ir.Value) -> ir.Value:
+    """The exponent that weights are relative to."""
+    none = arith.CmpFOp(arith.CmpFPredicate.OEQ, largest, number(float("-inf"))).result
+    return arith.SelectOp(none, number(0.0), _times(largest, exponents)).result
 
 
 def whole(row: Row) -> ir.Value:
     """The sum of all weights of a row."""
     return across(row.total, _plus)
+
+
+def inverse(row: Row) -> ir.Value:
+    """What sums of values with these weights are multiplied with: infinity where no key has weight."""
+    return reciprocal(whole(row))
+
+
+def reciprocal(weights: ir.Value) -> ir.Value:
+    """The same for a sum of all of a row's weights."""
+    return arith.DivFOp(number(1.0), weights).result
+
+
+def seen(score: ir.Value, place: int, limit: Word) -> ir.Value:
+    """The score of a key, which counts if its place is below a limit that may be negative."""
+    below = arith.CmpIOp(arith.CmpIPredicate.slt, constant(place).value, limit.value).result
+    return arith.SelectOp(below, score, number(float("-inf"))).result
 
 
 def across(value: ir.Value, combine: Combine) -> ir.Value:

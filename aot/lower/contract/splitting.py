@@ -81,7 +81,7 @@ def plan(problem: Problem, wishes: Sequence[Wish]) -> Split | None:
     each = Word(arith.CeilDivUIOp(steps.value, parts.value).result)
     # As few parts as have that depth: none is empty.
     parts = _at_least(Word(arith.CeilDivUIOp(steps.value, _at_least(each, one).value).result), one)
-    sums, buffer = _memory(problem, parts)
+    sums, buffer = memory(problem, parts)
     return Split(Extent(parts.value, None), each * depth, sums, buffer)
 
 
@@ -113,8 +113,8 @@ def _at_least(one: Word, other: Word) -> Word:
     return Word(arith.MaxUIOp(one.value, other.value).result)
 
 
-def _memory(problem: Problem, parts: Word) -> tuple[Array, ir.Value]:
-    """Sums of all parts, in rows of whole vectors; none for a single part."""
+def memory(problem: Problem, parts: Word) -> tuple[Array, ir.Value]:
+    """Sums of all parts, in rows of whole vectors; none for a single part. A view, and the buffer."""
     lanes = VECTOR_BYTES // rtcalls.storage_bytes(problem.accumulator)
     extents = [*(each.value for each in problem.batch), problem.m.value]
     pitch = Word(problem.n.value).tiles(lanes) * lanes
@@ -200,7 +200,7 @@ def _element(problem: Problem, split: Split, at: Place) -> None:
 
 def _sums(split: Split, part: ir.Value, at: Place) -> ir.Value:
     indices: Sequence[ir.Value] = [part, *at.indices]
-    memory = split.sums.memory
+    sums = split.sums.memory
     if at.width == 1:
-        return memref.LoadOp(memory, indices).result
-    return load_vector(memory, indices, at.width, ir.MemRefType(memory.type).element_type)
+        return memref.LoadOp(sums, indices).result
+    return load_vector(sums, indices, at.width, ir.MemRefType(sums.type).element_type)

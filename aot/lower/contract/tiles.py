@@ -9,7 +9,7 @@ to the right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -79,14 +79,16 @@ def _extents(problem: Problem) -> list[ir.Value]:
 
 def _batch(number: Word, tiles: Word, sizes: list[Word]) -> tuple[tuple[ir.Value, ...], Word]:
     """Indices of the loops around the product, and the number of the tile in it."""
-    if not sizes:
-        return (), number
+    return (indices(number // tiles, sizes), number % tiles) if sizes else ((), number)
+
+
+def indices(number: Word, sizes: Sequence[Word]) -> tuple[ir.Value, ...]:
+    """Indices of loops, outermost first, from their common number."""
     found: list[ir.Value] = []
-    outer, rest = number // tiles, number % tiles
     for size in reversed(sizes[1:]):
-        found.insert(0, (outer % size).index())
-        outer = outer // size
-    return (outer.index(), *found), rest
+        found.insert(0, (number % size).index())
+        number = number // size
+    return (number.index(), *found) if sizes else ()
 
 
 def _tile(number: Word, down: Word, across: Word) -> tuple[Word, Word]:

@@ -1,0 +1,208 @@
+"""Attention on tensor cores by ``mma.sync``, in one kernel: sm_80 and everything later.
+
+In: two problems that belong together (``attention``), whose factors are aligned for copies of 16 bytes. Out: a
+``gpu.launch``. The scores are never in memory.
+
+A block has a tile of queries, of which each warp takes some rows through all keys that one of them sees. Pieces of keys
+and values come by asynchronous copies into a ring that all warps read; the next piece is copied while this one is
+multiplied. Pieces that all queries of the tile see completely come first, in a loop without comparisons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, gpu, scf
+
+from aot.lower import imageneeds, rtcalls, tiling
+from aot.lower.contract import epilogue, extents, flashcopies, flashwarp, instructions, onlinesoftmax, tiles
+from aot.lower.contract.flashcopies import Copies, Room
+from aot.lower.contract.flashjob import Attention
+from aot.lower.contract.flashwarp import Piece, Queries, Sizes, Warp
+from aot.lower.contract.instructions import Kind
+from aot.lower.contract.sharedarray import Shared
+from aot.lower.contract.tiles import Block, Target, Worker
+from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.fast import bodies
+
+_WARP = 32
+_PAD = 8
+"""Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
+_SUM_BYTES = 4
+_HELD = 128
+"""Elements of its rows' queries that a lane of four may keep in registers."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a block divides the work: its queries, those of a warp, keys of a piece, pieces of the ring."""
+
+    queries: int
+    rows: int
+    keys: int
+    stages: int
+
+    @property
+    def threads(self) -> int:
+        return self.queries // self.rows * _WARP
+
+
+_TILES = ((64, Tile(128, 32, 64, 2)), (128, Tile(128, 32, 48, 2)), (256, Tile(64, 16, 32, 2)))
+"""By the elements of a query or a value, which decide how much registers and shared memory hold."""
+
+
+def tile_for(job: Attention) -> Tile:
+    """The tile for a job."""
+    return next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
+
+
+def launch(job: Attention, kind: Kind, need: str) -> None:
+    """Emit the launch at the insertion point; ``need``: the architecture of images that hold the kernel."""
+    tile = tile_for(job)
+    layout = _Layout(job, tile)
+    width = epilogue.width(job.output.epilogue)
+    wide = extents.whole_vectors(job.output, width)
+    count = Word(job.scores.m.value).tiles(tile.queries)
+    blocks, one = count * Word(job.scores.batches()), rtcalls.index(1)
+    memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
+    sizes = ((blocks.value, one, one), (rtcalls.index(tile.threads), one, one))
+    op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
+    told = {"queries": tile.queries, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": tile.stages}
+    tiling.mark(op, "attention", 0, "mma-flash", told, ("causal",) if job.causal else ())
+    if need:
+        imageneeds.mark(op, need)
+    body = op.regions[0].blocks[0]
+    with ir.InsertionPoint(body):
+        end = gpu.TerminatorOp()
+    with ir.InsertionPoint(end):
+        number, down = narrow(body.arguments[0]), narrow(count.value)
+        row = number % down
+        if job.causal:
+            # The longest ones begin first.
+            row = down - 1 - row
+        batch = tiles.indices(number // down, [narrow(each.value) for each in job.scores.batch])
+        m, n = narrow(job.scores.m.value), constant(job.width)
+        block = Block(op, job.output, narrow(body.arguments[3]), batch, row * tile.queries, constant(0), m, n, n)
+        _Code(job, kind, layout, block).emit(width, wide)
+
+
+class _Layout:
+    """Rooms of a block's shared memory: queries, then stages of keys and values; at the end sums, by warp."""
+
+    def __init__(self, job: Attention, tile: Tile) -> None:
+        self.tile = tile
+        self.queries = Room(tile.queries, job.depth, tile.threads)
+        self.keys, self.values = (Room(tile.keys, each, tile.threads) for each in (job.depth, job.width))
+        self.stage = self.keys.bytes + self.values.bytes
+        self.slab = tile.rows * (job.width + _PAD) * _SUM_BYTES
+        warps = tile.queries // tile.rows
+        self.bytes = max(self.queries.bytes + tile.stages * self.stage, warps * self.slab)
+
+
+class _Code:
+    """The code of one kernel."""
+
+    def __init__(self, job: Attention, kind: Kind, layout: _Layout, block: Block) -> None:
+        self.job, self.layout, self.tile, self.block = job, layout, layout.tile, block
+        self.lane, self.warp = block.thread % _WARP, block.thread // _WARP
+        self.row0 = self.warp * self.tile.rows
+        self.keys = narrow(job.scores.n.value)
+        base = instructions.shared_base()
+        rooms = (layout.queries, layout.keys, layout.values)
+        starts = (base, base + layout.queries.bytes, base + (layout.queries.bytes + layout.keys.bytes))
+        factors = (job.scores.left, job.scores.right, job.output.right)
+        self.copies = [
+            Copies(room, factor, block.batch, block.thread, start)
+            for room, factor, start in zip(rooms, factors, starts, strict=True)
+        ]
+        self.query_start = flashcopies.by_rows(
+            starts[0] + self.row0 * layout.queries.pitch, layout.queries.pitch, self.lane
+        )
+        self.key_start = flashcopies.by_columns(starts[1], layout.keys.pitch, self.lane)
+        self.value_start = flashcopies.by_rows(starts[2], layout.values.pitch, self.lane)
+        sizes = Sizes(self.tile.rows // flashwarp.SIXTEEN, self.tile.keys, layout.keys.pitch, layout.values.pitch)
+        self.code = Warp(job, kind, sizes, [Word(each) for each in block.batch], (block.m, self.keys))
+        row, self.pair = flashwarp.lane_place(self.lane)
+        self.row = block.m0 + self.row0 + row
+
+    def emit(self, width: int, wide: ir.Value | bool) -> None:
+        """All of it; results are stored by vectors of ``width`` where that is possible."""
+        self.pieces, seen = self._pieces()
+        self.copies[0].begin(0, self.block.m0, self.block.m)
+        for stage in range(self.tile.stages - 1):
+            self._copy(constant(stage))
+        state = self.code.start()
+        if self._holds():
+            instructions.wait(self.tile.stages - 2)
+            gpu.BarrierOp()
+        left = self._left()
+        state = self._loop(constant(0), seen, state, left, all_seen=True)
+        state = self._loop(seen, self.pieces, state, left, all_seen=False)
+        instructions.wait(0)
+        gpu.BarrierOp()
+        self._finish(state, width, wide)
+
+    def _holds(self) -> bool:
+        return self.tile.rows // flashwarp.SIXTEEN * self.job.depth <= _HELD
+
+    def _left(self) -> flashwarp.Left:
+        pitch, count = self.layout.queries.pitch, self.tile.rows // flashwarp.SIXTEEN
+        if self._holds():
+            return flashwarp.held(self.query_start, pitch, count, self.job.depth // flashwarp.SIXTEEN)
+        return flashwarp.loaded(self.query_start, pitch, count)
+
+    def _pieces(self) -> tuple[Word, Word]:
+        """Of keys that one of the tile's queries sees, and those that all of them see completely."""
+        some, all_ = self.keys, self.keys
+        if self.job.causal:
+            some, all_ = some.least(self.block.m0 + self.tile.queries), all_.least(self.block.m0 + 1)
+        return some.tiles(self.tile.keys), all_ // self.tile.keys
+
+    def _copy(self, piece: Word) -> None:
+        """Begin to copy a piece, if there is one; without it, too, it counts as a group."""
+        branch = scf.IfOp(piece.below(self.pieces))
+        with ir.InsertionPoint(branch.then_block):
+            stage, first = piece % self.tile.stages * self.layout.stage, piece * self.tile.keys
+            for copies in self.copies[1:]:
+                copies.begin(stage, first, self.keys)
+            scf.YieldOp([])
+        instructions.commit()
+
+    def _loop(
+        self, first: Word, last: Word, state: list[Queries], left: flashwarp.Left, *, all_seen: bool
+    ) -> list[Queries]:
+        loop = scf.ForOp(first.value, last.value, constant(1).value, self.code.flat(state))
+        with ir.InsertionPoint(loop.body):
+            number, mine = Word(loop.induction_variable), self.code.of(list(loop.inner_iter_args))
+            # The slot that is filled was last read in the turn before.
+            instructions.wait(self.tile.stages - 2)
+            gpu.BarrierOp()
+            self._copy(number + (self.tile.stages - 1))
+            stage = number % self.tile.stages * self.layout.stage
+            piece = Piece(self.key_start + stage, self.value_start + stage, number * self.tile.keys)
+            done = self.code.add(mine, piece, left, (self.row, self.pair), all_seen=all_seen)
+            scf.YieldOp(self.code.flat(done))
+        return self.code.of(list(loop.results))
+
+    def _finish(self, state: list[Queries], width: int, wide: ir.Value | bool) -> None:
+        """Sums divided by those of their weights, into the warp's own part of shared memory, and to the epilogue."""
+        shape = [self.tile.rows, self.job.width + _PAD]
+        start = (self.warp * self.layout.slab).index()
+        element = ir.F32Type.get()
+        pairs, slab = Shared(element, shape, start, lanes=2), Shared(element, shape, start)
+        row, column = flashwarp.lane_place(self.lane)
+        for number, each in enumerate(state):
+            factors = [onlinesoftmax.inverse(mine) for mine in each.rows]
+            for n in range(0, len(each.sums), 2):
+                half, block = n % 4 // 2, n // 4
+                values = [arith.MulFOp(value, factors[half]).result for value in each.sums[n : n + 2]]
+                pairs.store(bodies.pack(values), [row + (flashwarp.SIXTEEN * number + 8 * half)], column + 8 * block)
+        gpu.BarrierOp()
+
+        def give(lanes: int) -> None:
+            corner, sizes = (self.block.m0 + self.row0, constant(0)), (self.tile.rows, self.job.width)
+            target = Target(self.job.output.epilogue, self.block.batch, lanes)
+            tiles.give(self.block, slab, corner, sizes, Worker(self.lane, _WARP), target)
+
+        tiles.either(wide, lambda: give(width), lambda: give(1))

@@ -1,0 +1,103 @@
+"""Attention on tensor cores by ``mma.sync``: values on the CPU, which kernel is chosen, and what ptxas makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from attentionsource import Attention, expected
+from compiledsource import compiled
+from cpurun import build
+from test_hopper import chosen, tiles
+
+from aot.lower import tensor
+from aot.lower.contract import tensorcores
+
+AMPERE = tensor.Options(capabilities=((8, 0),))
+DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16}
+
+
+@pytest.fixture(autouse=True)
+def _few_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the products that are launched where copies of 16 bytes cannot read the arrays."""
+    monkeypatch.setattr(tensorcores, "_TILES", tensorcores._TILES[-1:])
+
+
+def inputs(of: Attention, group: int, queries: int, keys: int, shift: int = 0) -> list[Any]:
+    """Arrays, the destination last; ``shift``: elements by which the keys are not aligned."""
+    random, kind = np.random.default_rng(queries + keys), DTYPES[of.kind]
+
+    def array(*shape: int) -> Any:
+        memory = random.standard_normal(int(np.prod(shape)) + shift).astype(kind)
+        return memory[shift:].reshape(shape)
+
+    arrays = [array(1, 2, group, queries, of.depth), array(1, 2, keys, of.depth), array(1, 2, keys, of.width)]
+    if of.mask == "array":
+        arrays.append(np.where(random.random((1, keys)) < 0.3, -np.inf, 1.0).astype("f4"))
+    return [*arrays, np.full((1, 2, group, queries, of.width), np.nan, kind)]
+
+
+def check(of: Attention, program: Any, arrays: list[Any]) -> None:
+    got = program.call("f", *arrays).results[0].astype("f8")
+    mask = arrays[3] if of.mask == "array" else None
+    want = expected(*arrays[:3], causal=of.mask == "causal", mask=mask)
+    allowed = 2e-3 if of.kind == "f16" else 1.6e-2
+    np.testing.assert_allclose(got, want, rtol=allowed, atol=allowed)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_all_keys(backwards: bool) -> None:
+    """Few queries, and all that read the same keys count, share the keys among blocks; many do not."""
+    of = Attention(group=3, width=48)
+    program = build(of.text(), backwards=backwards, options=AMPERE)
+    for queries, keys in ((1, 1), (1, 77), (1, 1500), (5, 600), (77, 129), (129, 64)):
+        check(of, program, inputs(of, 3, queries, keys))
+    check(of, program, inputs(of, 3, 7, 40, shift=1))
+
+
+def test_keys_up_to_the_query() -> None:
+    of = Attention("bf16", 1, 200, 150, depth=80, width=16, mask="causal", around=(1, 2))
+    check(of, build(of.text(), backwards=True, options=AMPERE), inputs(of, 1, 200, 150))
+
+
+def test_a_mask_from_memory() -> None:
+    """Where no key is left, the softmax is no number, as the source has it."""
+    of = Attention(group=1, mask="array")
+    program = build(of.text(), options=AMPERE)
+    for queries in (2, 33):
+        arrays = inputs(of, 1, queries, 301)
+        check(of, program, arrays)
+        arrays[3][:] = -np.inf
+        assert np.isnan(program.call("f", *arrays).results[0]).all()
+
+
+FLASH = "queries 128, keys {keys}, depth {d}, width {d}, stages 2"
+CHOICES = [
+    ("dynamic", Attention(depth=64, width=64), [FLASH.format(keys=64, d=64)], 1),
+    ("causal", Attention(depth=128, width=128, mask="causal"), [FLASH.format(keys=48, d=128) + ", causal"], 0),
+    ("one query", Attention(group=8, queries=1, depth=128, width=128), [], 1),
+    ("too deep", Attention(depth=272), [], 0),
+    ("no multiple of 16", Attention(depth=40), [], 0),
+]
+
+
+@pytest.mark.parametrize(("of", "flash", "decodes"), [row[1:] for row in CHOICES], ids=[row[0] for row in CHOICES])
+def test_the_kernel_follows_the_extents(of: Attention, flash: list[str], decodes: int) -> None:
+    kernels = chosen(of.text(), ((8, 0), (12, 0)))
+    assert tiles(kernels, "mma-flash") == flash
+    assert len(tiles(kernels, "decode")) == len(tiles(kernels, "decode-combine")) == decodes
+
+
+def test_older_images_do_without() -> None:
+    kernels = chosen(Attention(mask="causal").text(), ((7, 5), (8, 0)))
+    assert [each.needs for each in kernels if each.schedule == "mma-flash"] == ["sm_80"]
+
+
+def test_attention_compiles_to_good_code(tmp_path: Path) -> None:
+    source = compiled(tmp_path, Attention(depth=128, width=128, group=1, queries=4096, keys=4096).text(), "sm_80")
+    assert source.fatbin is not None
+    kernel = next(each for each in source.kernels if each.schedule == "mma-flash")
+    assert [used.spill_bytes for symbol, _, used in source.fatbin.usage if symbol == kernel.symbol] == [0]
