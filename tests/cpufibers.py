@@ -41,8 +41,7 @@ def declare(module: Any) -> None:
         func.FuncOp("cpurun_exchange", ir.FunctionType.get([long, word], [long]), visibility="private")
         types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word, word], [])
         func.FuncOp("cpurun_launch", types, visibility="private")
-        pointer = ir.Type.parse("!llvm.ptr")
-        remote = ir.FunctionType.get([pointer, word], [pointer])
+        remote = ir.FunctionType.get([_pointer(), word], [_pointer()])
         func.FuncOp("cpurun_remote", remote, visibility="private")
         shared = func.FuncOp("cpurun_shared", ir.FunctionType.get([], [_bytes()]), visibility="private")
         shared.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
@@ -121,15 +120,33 @@ class _Cells:
                 made.operation.attributes["initial_value"] = ir.UnitAttr.get()
             with ir.InsertionPoint(self.launch), self.launch.location:
                 cell = memref.GetGlobalOp(kind, name).result
-                word = value if stored == value.type else arith.ExtUIOp(stored, value).result
+                word = _to_stored(value, stored)
                 memref.StoreOp(word, cell, [arith.ConstantOp(ir.IndexType.get(), 0).result])
         cell = memref.GetGlobalOp(kind, self.names[value]).result
         word = memref.LoadOp(cell, [arith.ConstantOp(ir.IndexType.get(), 0).result]).result
-        return word if stored == value.type else arith.TruncIOp(value.type, word).result
+        return _from_stored(word, value.type)
+
+
+def _to_stored(value: ir.Value, stored: ir.Type) -> ir.Value:
+    if stored == value.type:
+        return value
+    return _integer(value, 64) if value.type == _pointer() else arith.ExtUIOp(stored, value).result
+
+
+def _from_stored(word: ir.Value, kind: ir.Type) -> ir.Value:
+    if word.type == kind:
+        return word
+    return llvm.IntToPtrOp(kind, word).res if kind == _pointer() else arith.TruncIOp(kind, word).result
+
+
+def _pointer() -> ir.Type:
+    return ir.Type.parse("!llvm.ptr")
 
 
 def _stored(kind: ir.Type) -> ir.Type:
-    """Type of a value in memory: this MLIR cannot load and store single bits."""
+    """Type of a value in memory: this MLIR cannot load and store single bits and pointers there."""
+    if kind == _pointer():
+        return ir.IntegerType.get_signless(64)
     byte = ir.IntegerType.get_signless(8)
     if isinstance(kind, ir.VectorType):
         return ir.VectorType.get(kind.shape, _stored(kind.element_type))
@@ -159,13 +176,13 @@ def _replace(op: Any) -> None:
             op.results[0].replace_all_uses_with(plain)
             op.erase()
         elif op.name == "nvvm.mapa":
-            there = func.CallOp([ir.Type.parse("!llvm.ptr")], "cpurun_remote", list(op.operands)).results[0]
+            there = func.CallOp([_pointer()], "cpurun_remote", list(op.operands)).results[0]
             op.results[0].replace_all_uses_with(there)
             op.erase()
         elif op.name == "nvvm.cluster.arrive":
             op.erase()
         elif op.name == "llvm.inttoptr":
-            op.results[0].set_type(ir.Type.parse("!llvm.ptr"))
+            op.results[0].set_type(_pointer())
 
 
 def _word(number: int) -> ir.Value:

@@ -282,7 +282,7 @@ LEVELS = [("reduction", SUM), ("loop", LOOP), ("buffers", BUFFERS)]
 HOST = re.compile(
     r"(arith|index|cf|ub)\..*|scf\.(for|if|while|yield|condition)|func\.(func|return|call)|gpu\.launch"
     r"|memref\.(dim|view|cast|subview|reinterpret_cast|extract_aligned_pointer_as_index|extract_strided_metadata|load|store|alloca)"
-    r"|builtin\.module"
+    r"|builtin\.module|llvm\.inttoptr"
 )
 
 

@@ -22,6 +22,7 @@ from aot.lower import (
     asserts,
     bufferize,
     buffers,
+    captures,
     constants,
     cost,
     expandshape,
@@ -159,6 +160,7 @@ def _finish(module: ir.Module) -> frozenset[str]:
     for op in mlir.walk(module):
         if op.name == "gpu.launch" and tiling.SCHEDULE not in op.attributes:
             tiling.mark(op, "leftover", 0, schedule.ONE_THREAD, {"threads": 1})
+    captures.slim(module)
     hostcheck.check(module)
     mlir.verify(module, "tensor-level lowering")
     return report.reads
