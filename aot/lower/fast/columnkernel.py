@@ -16,7 +16,7 @@ from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
-from aot.lower.fast.columnshape import Form, Shape
+from aot.lower.fast.columnshape import Form, Shape, Turns
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, Member
 from aot.lower.fast.rowjob import Job
@@ -62,7 +62,8 @@ class ColumnKernel:
 
     def __post_init__(self) -> None:
         tile, self.thread = self.block.arguments[0], self.block.arguments[3]
-        lane, self.depth = _divided(self.thread, self.shape.lanes)
+        lane = arith.AndIOp(self.thread, arith.SubIOp(self.shape.lanes, rtcalls.index(1)).result).result
+        self.depth = arith.ShRUIOp(self.thread, self.shape.shift).result
         number = arith.AddIOp(arith.MulIOp(tile, self.shape.lanes).result, lane).result
         column = arith.MulIOp(number, rtcalls.index(self.width)).result
         here = arith.CmpIOp(arith.CmpIPredicate.ult, column, self.job.space.columns.value).result
@@ -104,41 +105,32 @@ class ColumnKernel:
             found += reducer.admit(self.starts[member], code.elements(member, chunk, reducer.elements))
         return found
 
-    def reduce(self, rows: ir.Value, first: ir.Value, step: ir.Value, elements: Elements) -> list[ir.Value]:
-        """All turns from ``first`` on, every ``step`` of them; then what the threads of a column have."""
-        whole = arith.DivUIOp(rows, self.shape.reach).result
+    def reduce(self, turns: Turns, block: ir.Value, elements: Elements) -> list[ir.Value]:
+        """All turns of a block; then what the threads of a column have."""
         running = [value for member in self.members for value in _neutral(member, self.starts[member], self.width)]
-        loop = scf.ForOp(first, whole, step, running)
+        loop = scf.ForOp(block, turns.whole, turns.blocks, running)
         with ir.InsertionPoint(loop.body):
             done = list(loop.inner_iter_args)
             for each in elements(self._rows(loop.induction_variable)):
                 done = _combine(self.members, done, each)
             scf.YieldOp(done)
-        return self._down(self._last_turn(rows, whole, first, step, elements, list(loop.results)))
+        return self._down(self._last_turn(turns, block, elements, list(loop.results)))
 
     def _rows(self, turn: ir.Value) -> list[Row]:
         columns = self.job.space.columns.value
         first = arith.AddIOp(arith.MulIOp(turn, self.shape.reach).result, self.depth).result
         found = [Row(first, arith.MulIOp(first, columns).result)]
-        below = arith.DivUIOp(self.shape.reach, rtcalls.index(self.shape.form.unroll)).result
+        below = self.shape.depth
         apart = arith.MulIOp(below, columns).result
         while len(found) < self.shape.form.unroll:
             last = found[-1]
             found.append(Row(arith.AddIOp(last.number, below).result, arith.AddIOp(last.origin, apart).result))
         return found
 
-    def _last_turn(
-        self,
-        rows: ir.Value,
-        whole: ir.Value,
-        first: ir.Value,
-        step: ir.Value,
-        elements: Elements,
-        running: list[ir.Value],
-    ) -> list[ir.Value]:
+    def _last_turn(self, turns: Turns, block: ir.Value, elements: Elements, running: list[ir.Value]) -> list[ir.Value]:
         """The turn that has not all of its rows, for the block whose turn it is."""
-        mine = arith.CmpIOp(arith.CmpIPredicate.eq, arith.RemUIOp(whole, step).result, first).result
-        last = self._rows(whole)
+        mine, rows = arith.CmpIOp(arith.CmpIPredicate.eq, turns.last, block).result, turns.rows
+        last = self._rows(turns.whole)
         some = arith.CmpIOp(arith.CmpIPredicate.ult, last[0].number, rows).result
         branch = scf.IfOp(arith.AndIOp(mine, some).result, [value.type for value in running], has_else=True)
         with ir.InsertionPoint(branch.then_block):
@@ -252,10 +244,6 @@ def _slot_bytes(kind: ir.Type) -> int:
     if isinstance(kind, ir.VectorType):
         return int(kind.shape[0]) * _slot_bytes(kind.element_type)
     return 8 if isinstance(kind, ir.IndexType) else max(4, rtcalls.storage_bytes(kind))
-
-
-def _divided(number: ir.Value, by: ir.Value) -> tuple[ir.Value, ir.Value]:
-    return arith.RemUIOp(number, by).result, arith.DivUIOp(number, by).result
 
 
 def store(value: ir.Value, memory: ir.Value, at: Sequence[ir.Value]) -> None:

@@ -21,7 +21,7 @@ from aot.lower import rtcalls, tiling
 from aot.lower.fast import places
 from aot.lower.fast.chunks import guard
 from aot.lower.fast.columnkernel import ColumnKernel, Row, load, shared_bytes, store
-from aot.lower.fast.columnshape import Form, Shape
+from aot.lower.fast.columnshape import Form, Shape, Turns
 from aot.lower.fast.places import is_wide
 from aot.lower.fast.region import FULL, PART, Region
 from aot.lower.fast.rowjob import Job
@@ -133,7 +133,8 @@ def _slices(job: Job, tiles: ir.Value, shape: Shape, short: ir.Value) -> ir.Valu
     enough = arith.CmpIOp(arith.CmpIPredicate.uge, wanted, rtcalls.index(_ENOUGH)).result
     wanted = arith.SelectOp(short, one, arith.SelectOp(enough, wanted, one).result).result
     each = arith.CeilDivUIOp(turns, wanted).result
-    return arith.CeilDivUIOp(turns, each).result
+    # Said once more, so that the grid is known to be within the hardware's limits.
+    return arith.MinUIOp(arith.CeilDivUIOp(turns, each).result, rtcalls.index(_BLOCKS)).result
 
 
 def _memories(job: Job, slices: ir.Value) -> list[ir.Value]:
@@ -160,10 +161,11 @@ def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: 
 
 def _first(job: Job, width: int, shape: Shape, blocks: tuple[ir.Value, ir.Value], memories: Sequence[ir.Value]) -> None:
     """Leave partial results; without memory for them, finish: then all rows are the block's."""
+    turns = Turns.of(shape, job.space.rows.value, blocks[1])
     body = _kernel(job, width, shape.form, blocks, "columns")
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
-        done = kernel.reduce(job.space.rows.value, body.arguments[1], blocks[1], kernel.elements)
+        done = kernel.reduce(turns, body.arguments[1], kernel.elements)
         with guard(kernel.is_first):
             if not memories:
                 kernel.finish(done)
@@ -173,6 +175,7 @@ def _first(job: Job, width: int, shape: Shape, blocks: tuple[ir.Value, ir.Value]
 
 def _second(job: Job, width: int, slices: ir.Value, memories: Sequence[ir.Value]) -> None:
     shape = Shape.of(_SECOND, job.space.columns, width)
+    turns = Turns.of(shape, slices, rtcalls.index(1))
     body = _kernel(job, width, _SECOND, (_tiles(job, width, shape), rtcalls.index(1)), "columns-finish")
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
@@ -180,7 +183,7 @@ def _second(job: Job, width: int, slices: ir.Value, memories: Sequence[ir.Value]
         def partial(row: Row) -> list[ir.Value]:
             return [load(memory, [row.number, kernel.column], width) for memory in memories]
 
-        done = kernel.reduce(slices, rtcalls.index(0), rtcalls.index(1), lambda rows: map(partial, rows))
+        done = kernel.reduce(turns, rtcalls.index(0), lambda rows: map(partial, rows))
         with guard(kernel.is_first):
             kernel.finish(done)
 

@@ -1,6 +1,6 @@
 """How blocks that reduce rows divide the work: threads side by side, below each other, rows in flight.
 
-In: extents. Out: a Shape, as values of host code.
+In: extents. Out: a Shape and Turns, as values of host code: kernels that divide themselves begin later.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, math
 
 from aot.lower import rtcalls
 from aot.lower.fast.places import Extent
@@ -45,6 +45,10 @@ class Shape:
 
     form: Form
     lanes: ir.Value
+    shift: ir.Value
+    """Its logarithm."""
+    depth: ir.Value
+    """Threads below each other."""
     reach: ir.Value
     """Rows of a block's turn."""
 
@@ -53,5 +57,26 @@ class Shape:
         """On the host."""
         across = rtcalls.index(form.across) if across is None else across
         lanes = arith.MinUIOp(form.lanes(columns, width), across).result
-        depth = arith.DivUIOp(rtcalls.index(form.threads), lanes).result
-        return Shape(form, lanes, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
+        long = ir.IntegerType.get_signless(64)
+        zeros = math.CountTrailingZerosOp(arith.IndexCastUIOp(long, lanes).result).result
+        shift = arith.IndexCastUIOp(ir.IndexType.get(), zeros).result
+        depth = arith.ShRUIOp(rtcalls.index(form.threads), shift).result
+        return Shape(form, lanes, shift, depth, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Turns over rows, which blocks take one after the other."""
+
+    rows: ir.Value
+    whole: ir.Value
+    """Turns that have all of their rows."""
+    blocks: ir.Value
+    last: ir.Value
+    """The block that has the turn behind those."""
+
+    @staticmethod
+    def of(shape: Shape, rows: ir.Value, blocks: ir.Value) -> Turns:
+        """On the host."""
+        whole = arith.DivUIOp(rows, shape.reach).result
+        return Turns(rows, whole, blocks, arith.RemUIOp(whole, blocks).result)

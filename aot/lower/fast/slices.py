@@ -107,7 +107,9 @@ class _Stage:
         one = rtcalls.index(1)
         # Each launch combines the results of those before, besides its own.
         shared = arith.ConstantOp(ir.IntegerType.get_signless(32), self.job.scratch(self.tile.exchanges)).result
-        grid, block = (blocks, self.job.space.rows.value, one), (rtcalls.index(self.tile.threads), one, one)
+        # No more rows than that come here; the grid is known to be within the hardware's limits by it.
+        rows = arith.MinUIOp(self.job.space.rows.value, rtcalls.index(MANY_ROWS)).result
+        grid, block = (blocks, rows, one), (rtcalls.index(self.tile.threads), one, one)
         op = gpu.LaunchOp(grid, block, dynamic_shared_memory_size=shared).operation
         self.tile.mark(op, self.job.region)
         body = op.regions[0].blocks[0]
