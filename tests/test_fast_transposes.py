@@ -19,7 +19,8 @@ DTYPES = {
     "i1": np.dtype(bool),
     "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
 }
-PERMUTATIONS = ((1, 0), (2, 1, 0), (1, 2, 0), (0, 2, 1, 3), (3, 0, 2, 1))
+MANY = (0, 2, 1)
+PERMUTATIONS = ((1, 0), (2, 1, 0), (1, 2, 0), MANY, (0, 2, 1, 3), (3, 0, 2, 1))
 EXTENTS = (16, 130, 7, 48)
 SHAPES = ((1, 1), (3, 5), (4, 300), (300, 3), (64, 32), (33, 70), (160, 128), (130, 144), (0, 5), (5, 0))
 
@@ -55,6 +56,13 @@ def test_permutations(kind: str) -> None:
             want = x.transpose(permutation)
             got = program(kind).call(name, x, np.ones(want.shape, DTYPES[kind])).results[0]
             np.testing.assert_array_equal(got, want, err_msg=f"{name} {shape}")
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "i8"])
+def test_more_tiles_than_multiprocessors(kind: str) -> None:
+    x = numbers((100, 144, 16), kind)
+    got = program(kind).call("permuted_021", x, np.ones((100, 16, 144), DTYPES[kind])).results[0]
+    np.testing.assert_array_equal(got, x.transpose(MANY))
 
 
 WORK = """

@@ -9,7 +9,7 @@ Division by invariant integers using multiplication, figure 4.1). Spaces of 2**3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, math, scf
@@ -49,6 +49,12 @@ class Divisor:
         small = arith.AndIOp(small, arith.CmpIOp(arith.CmpIPredicate.ult, extent, limit).result).result
         multiplier, first, second = (arith.TruncIOp(word, each).result for each in (multiplier, first, second))
         return Divisor(extent, multiplier, first, second, small)
+
+    @staticmethod
+    def of_blocks(extent: ir.Value, blocks: ir.Value) -> Divisor:
+        """The same for numbers of blocks: no launch has more of them than 32 bits can tell."""
+        true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
+        return replace(Divisor.of(extent, blocks), small=true)
 
     def quotient(self, number: ir.Value) -> ir.Value:
         """In a kernel."""

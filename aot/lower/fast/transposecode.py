@@ -16,6 +16,7 @@ from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.chunks import guard
+from aot.lower.fast.division import Divisor
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Member, Source
 
@@ -76,8 +77,8 @@ class TransposeCode:
     turned: Turned
     tile: Tile
     block: ir.Block
-    counts: Sequence[ir.Value]
-    """Tiles along ``n`` and ``m``, and extents of the other loops."""
+    counts: Sequence[Divisor]
+    """Tiles along ``n`` and ``m``, and extents of the other loops, but for the last of them."""
 
     def emit(self) -> None:
         """Read everything, wait, write."""
@@ -100,13 +101,11 @@ class TransposeCode:
 
     def _find_tile(self) -> None:
         """The tile's place in every loop, from the block's number; neighbours share lines of the source."""
-        word, index = ir.IntegerType.get_signless(32), ir.IndexType.get()
-        rest = arith.IndexCastUIOp(word, self.block.arguments[0]).result
-        digits = []
+        digits = [self.block.arguments[0]]
         for count in self.counts:
-            by = arith.IndexCastUIOp(word, count).result
-            digits.append(arith.IndexCastUIOp(index, arith.RemUIOp(rest, by).result).result)
-            rest = arith.DivUIOp(rest, by).result
+            quotient = count.quotient(digits[-1])
+            whole = arith.MulIOp(quotient, count.extent).result
+            digits[-1:] = [arith.SubIOp(digits[-1], whole).result, quotient]
         size, extents, inner = rtcalls.index(self.tile.size), self.turned.extents, self.turned.inner
         self.n0, self.m0 = (arith.MulIOp(digit, size).result for digit in digits[:2])
         outer = [loop for loop in range(len(extents)) if loop not in (inner, len(extents) - 1)]

@@ -17,6 +17,7 @@ from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, places, pointwise
+from aot.lower.fast.division import Divisor
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, PART, Region, Source
 from aot.lower.fast.rowjob import Job
@@ -24,6 +25,10 @@ from aot.lower.fast.transposecode import Tile, TransposeCode, Turned
 
 _WIDE = {1: Tile(128, 256, 16), 2: Tile(128, 512, 8), 4: Tile(64, 256, 4)}
 """By bytes of the elements."""
+_SMALL = {1: Tile(64, 64, 16), 2: Tile(64, 256, 8), 4: Tile(32, 128, 4)}
+"""The same, for arrays of few tiles: more blocks have less each."""
+_ENOUGH = 200
+"""Large tiles that there must be: more than multiprocessors of most devices."""
 _NARROW = Tile(32, 256, 1)
 _SHARED = 48 * 1024
 _THIN = (16, 5)
@@ -98,10 +103,22 @@ def _tiles(job: Job, turned: Turned, width: int) -> None:
         return
     branch = scf.IfOp(_fits(turned, tile), has_else=True)
     with ir.InsertionPoint(branch.then_block):
-        _kernel(turned, tile, job.region.number)
+        _large_or_small(turned, tile, job.region.number)
         scf.YieldOp([])
     with ir.InsertionPoint(branch.else_block):
         _kernel(turned, _NARROW, job.region.number)
+        scf.YieldOp([])
+
+
+def _large_or_small(turned: Turned, tile: Tile, number: int) -> None:
+    """Tiles that are enough for the device."""
+    few = arith.CmpIOp(arith.CmpIPredicate.ult, _product(_counts(turned, tile)), rtcalls.index(_ENOUGH)).result
+    branch = scf.IfOp(few, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        _kernel(turned, _SMALL[places.VECTOR_BYTES // tile.width], number)
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        _kernel(turned, tile, number)
         scf.YieldOp([])
 
 
@@ -149,12 +166,17 @@ def _fits(turned: Turned, tile: Tile) -> ir.Value:
     return arith.AndIOp(whole, places.aligned([each for each in everything if each.wide])).result
 
 
-def _kernel(turned: Turned, tile: Tile, number: int) -> None:
-    extents, one, inner = turned.extents, rtcalls.index(1), turned.inner
-    size = rtcalls.index(tile.size)
+def _counts(turned: Turned, tile: Tile) -> list[ir.Value]:
+    """Tiles along ``n`` and ``m``, and extents of the other loops."""
+    extents, inner, size = turned.extents, turned.inner, rtcalls.index(tile.size)
     counts = [arith.CeilDivUIOp(extents[loop], size).result for loop in (inner, len(extents) - 1)]
-    counts += [extent for loop, extent in enumerate(extents) if loop not in (inner, len(extents) - 1)]
+    return counts + [extent for loop, extent in enumerate(extents) if loop not in (inner, len(extents) - 1)]
+
+
+def _kernel(turned: Turned, tile: Tile, number: int) -> None:
+    one, counts = rtcalls.index(1), _counts(turned, tile)
     blocks = _product(counts)
+    divisors = [Divisor.of_blocks(count, blocks) for count in counts[:-1]]
     shared = arith.ConstantOp(ir.IntegerType.get_signless(32), turned.shared_bytes(tile)).result
     op = gpu.LaunchOp(
         (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared
@@ -164,7 +186,7 @@ def _kernel(turned: Turned, tile: Tile, number: int) -> None:
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        TransposeCode(turned, tile, body, counts).emit()
+        TransposeCode(turned, tile, body, divisors).emit()
 
 
 def _product(counts: Sequence[ir.Value]) -> ir.Value:
