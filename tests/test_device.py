@@ -35,6 +35,16 @@ def lowered(source: str, name: str = "sm_90", look: Callable[[mlir.Module], obje
         return look(Lowering(device.isolate(module)).lower(DeviceJob(wanted, version)))
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "vector<8xf16>"])
+def test_maxima_of_floats_are_one_operation(kind: str) -> None:
+    body = f"%l = memref.load %a[%i] : memref<?x{kind}>\n%m = arith.maximumf %l, %l : {kind}\n"
+    body += f"%n = arith.minnumf %m, %l : {kind}\nmemref.store %n, %a[%i] : memref<?x{kind}>"
+    text = str(lowered(kernel(body, f"%a: memref<?x{kind}>")))
+    assert "llvm.intr.maximum" in text
+    assert "llvm.intr.minnum" in text
+    assert "llvm.fcmp" not in text
+
+
 BODIES = {
     "vector of one dimension": "%v = vector.load %a[%i] : memref<?xf32>, vector<4xf32>\n"
     "vector.store %v, %a[%i] : memref<?xf32>, vector<4xf32>",

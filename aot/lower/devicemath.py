@@ -1,8 +1,8 @@
 """Arithmetic of kernels that upstream's device conversion has no pattern for.
 
-In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications,
-reductions over a subgroup are exchanges between threads, and reductions over a block that all
-threads reach are marked as such.
+In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications, maxima and
+minima of floats are the hardware's, reductions over a subgroup are exchanges between threads, and reductions over a
+block that all threads reach are marked as such.
 """
 
 from __future__ import annotations
@@ -112,6 +112,17 @@ def _integer_power(op: mlir.Operation) -> None:
     _replace(op, arith.SelectOp(negative, inverse, power).result)
 
 
+def _extreme(op: mlir.Operation) -> None:
+    """One instruction; upstream's expansion has two comparisons and two selections."""
+    kind = op.results[0].type
+    if isinstance(kind, ir.VectorType) and kind.rank != 1:
+        return
+    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+    if isinstance(element, ir.F16Type | ir.BF16Type | ir.F32Type):
+        made = ir.Operation.create(_EXTREMA[op.name], results=[kind], operands=list(op.operands))
+        _replace(op, made.results[0])
+
+
 def _positive_power(base: mlir.Value, exponent: mlir.Value, zero: mlir.Value, one: mlir.Value) -> mlir.Value:
     kind = base.type
     loop = scf.WhileOp([kind] * 3, [base, exponent, one])
@@ -129,8 +140,15 @@ def _positive_power(base: mlir.Value, exponent: mlir.Value, zero: mlir.Value, on
     return loop.results[2]
 
 
+_EXTREMA = {
+    "arith.maximumf": "llvm.intr.maximum",
+    "arith.minimumf": "llvm.intr.minimum",
+    "arith.maxnumf": "llvm.intr.maxnum",
+    "arith.minnumf": "llvm.intr.minnum",
+}
 _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "gpu.all_reduce": _mark_uniform,
     "gpu.subgroup_reduce": _subgroup_reduce,
     "math.ipowi": _integer_power,
+    **dict.fromkeys(_EXTREMA, _extreme),
 }
