@@ -220,6 +220,15 @@ def test_a_row_that_is_overwritten(columns: int) -> None:
     np.testing.assert_allclose(s, total + kept.astype("f8").sum(1) / total, rtol=1e-5)
 
 
+@pytest.mark.parametrize("least", [-149, -130, -100])
+def test_quotients_by_tiny_numbers_are_rounded_once(least: int) -> None:
+    """The smallest divisors have no inverse. Sums of few small integers are exact."""
+    x = np.ldexp(np.random.default_rng(9).integers(0, 100, (5, 1000)).astype("f4"), least)
+    s, kept = np.zeros(5, "f4"), x.copy()
+    _rows().call("in_place", x, s)
+    np.testing.assert_array_equal(x, kept / kept.sum(1)[:, None])
+
+
 def test_arguments_that_are_one_array() -> None:
     a, c = np.linspace(0, 1, 1003).astype("f4"), np.zeros(1003, "f4")
     first = a.copy()

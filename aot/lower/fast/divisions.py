@@ -4,8 +4,9 @@ In: a division of a vector by a number, of a body. Out: the quotients, rounded a
 
 ``q = x * r`` with ``r = 1 / s`` is off by little more than the rounding; ``e = x - q * s``, exact in a fused operation,
 says by how much, and ``q + e * r`` is the right one (Markstein). Five instructions, where a division takes ten. Where
-that comes to nothing (zeros, whose signs it would lose, infinities, NaNs) ``q`` is right already; a divisor whose
-inverse overflows is divided by.
+that comes to nothing (zeros, whose signs it would lose, infinities, NaNs) ``q`` is right already. A divisor whose
+inverse overflows is made larger by a power of two, and so are the dividends: one that overflows then has an infinite
+quotient anyway.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from mlir.dialects import arith, math, scf, vector
 
 from aot import mlir
 
-_LEAST = 2.0**-126
-"""Smaller divisors may have no inverse."""
+_LEAST, _LARGER = 2.0**-126, 2.0**32
+"""Smaller divisors may have no inverse; that many times the smallest of them has one."""
 
 
 def by_one_number(op: ir.Operation, operands: Sequence[ir.Value]) -> bool:
@@ -36,20 +37,26 @@ def divided(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """The quotients."""
     dividend, divisor = operands
     kind = ir.VectorType(dividend.type)
-    all_of_it = vector.BroadcastOp(kind, divisor).result
     size = math.AbsFOp(divisor).result
-    least = arith.ConstantOp(divisor.type, _LEAST).result
-    choice = scf.IfOp(arith.CmpFOp(arith.CmpFPredicate.OLT, size, least).result, [kind], has_else=True)
+    small = arith.CmpFOp(arith.CmpFPredicate.OLT, size, _number(divisor, _LEAST)).result
+    choice = scf.IfOp(small, [kind], has_else=True)
     with ir.InsertionPoint(choice.then_block):
-        scf.YieldOp([arith.DivFOp(dividend, all_of_it).result])
+        larger = _number(divisor, _LARGER)
+        raised = arith.MulFOp(dividend, vector.BroadcastOp(kind, larger).result).result
+        scf.YieldOp([_corrected(raised, arith.MulFOp(divisor, larger).result)])
     with ir.InsertionPoint(choice.else_block):
-        inverse = arith.DivFOp(arith.ConstantOp(divisor.type, 1.0).result, divisor).result
-        scf.YieldOp([_corrected(dividend, all_of_it, vector.BroadcastOp(kind, inverse).result)])
+        scf.YieldOp([_corrected(dividend, divisor)])
     return choice.results[0]
 
 
-def _corrected(dividend: ir.Value, divisor: ir.Value, inverse: ir.Value) -> ir.Value:
+def _number(like: ir.Value, value: float) -> ir.Value:
+    return arith.ConstantOp(like.type, value).result
+
+
+def _corrected(dividend: ir.Value, by: ir.Value) -> ir.Value:
     kind = ir.VectorType(dividend.type)
+    divisor = vector.BroadcastOp(kind, by).result
+    inverse = vector.BroadcastOp(kind, arith.DivFOp(_number(by, 1.0), by).result).result
     quotient = arith.MulFOp(dividend, inverse).result
     rest = math.FmaOp(arith.NegFOp(quotient).result, divisor, dividend).result
     better = math.FmaOp(rest, inverse, quotient).result
