@@ -94,6 +94,15 @@ def test_a_wish_is_granted(shape: Any, table: str, name: str, sizes: str) -> Non
         np.testing.assert_allclose(got, e / e.sum(1, keepdims=True), rtol=1e-5)
 
 
+def test_registers_hold_a_long_row_where_it_is_wished() -> None:
+    shape = sources.Shape("long", 3, 11008)
+    assert kernels(text(shape), Options())[0][0] != "row"
+    options = Options(wishes=wishes('schedule = "row"\nthreads = 704\nvectors = 4', "softmax_long"))
+    name, tiling = kernels(text(shape), options)[0]
+    assert name == "row"
+    assert tiling.text().startswith("threads 704, rows 1, vectors 4, width 4, masked")
+
+
 def test_regions_have_wishes_of_their_own() -> None:
     plain = {each.region: (name, each.kind) for name, each in kernels(TWO, Options())}
     assert (plain[1][1], plain[2]) == ("rows", ("transpose", "transposes"))

@@ -14,6 +14,7 @@ from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
 from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile
 from aot.lower.fast.slices import LONG
 
+_ROW = "row"
 _MAX_WIDTH = 8
 _VECTOR_BYTES = 16
 _WARP = 32
@@ -21,6 +22,8 @@ _SHORT = ((8, 16), (16, 8), (32, 4))
 """Threads for a row of as many vectors, and rows in a block."""
 _BLOCK = 512
 """Threads that share a row in registers, at most: longer rows do as well in shared memory."""
+_MOST_THREADS = 1024
+"""Of any block."""
 _LOOP_THREADS = 512
 _FEW_VECTORS = 2
 """Of a turn in loops over shared memory: it answers soon."""
@@ -114,9 +117,19 @@ def offers(facts: Facts) -> dict[str, list[Candidate]]:
     *best, last = candidates(facts)
     loops = _loops(facts, width(facts), [_looped(facts)]) if width(facts) > 1 else []
     found: dict[str, list[Candidate]] = {}
-    for each in dict.fromkeys([*best, *loops, last]):
+    row = [] if any(each.tile.name == _ROW for each in best) else _in_registers(facts)
+    for each in dict.fromkeys([*best, *row, *loops, last]):
         found.setdefault(each.tile.name, []).append(each)
     return found
+
+
+def _in_registers(facts: Facts) -> list[Candidate]:
+    """Static rows of vectors in the registers of the largest block, however many it takes."""
+    wide = width(facts)
+    if facts.columns is None or wide == 1 or facts.columns < 2 * wide:
+        return []
+    vectors = -(-facts.columns // (_MOST_THREADS * wide))
+    return [Candidate(Tile(_ROW, _MOST_THREADS, 1, vectors, wide, _looped(facts)))]
 
 
 def _looped(facts: Facts) -> str:
@@ -159,7 +172,7 @@ def _static(facts: Facts) -> list[Candidate]:
     vectors = -(-units // group)
     exact = multiple and vectors * group * wide == columns
     mode = EXACT if exact else MASKED if multiple else SHIFTED
-    return [Candidate(Tile("row", group, rows, vectors, wide, mode))]
+    return [Candidate(Tile(_ROW, group, rows, vectors, wide, mode))]
 
 
 def _dealt(units: int, held: Held, least: int) -> tuple[int, int] | None:
@@ -196,9 +209,9 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     if wide == 1:
         return []
     held = _held(facts)
-    tiles = [Tile("row", group, rows, 1, wide, MASKED) for group, rows in _SHORT[1:]]
-    tiles.append(Tile("row", _WARP, 4, held.warp, wide, MASKED))
-    tiles += [Tile("row", _BLOCK, 1, held.block[-1], wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
+    tiles = [Tile(_ROW, group, rows, 1, wide, MASKED) for group, rows in _SHORT[1:]]
+    tiles.append(Tile(_ROW, _WARP, 4, held.warp, wide, MASKED))
+    tiles += [Tile(_ROW, _BLOCK, 1, held.block[-1], wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
     found = [
         Candidate(each, most=each.reach + each.slack, least=2 * wide, multiple=each.mode == MASKED) for each in tiles
     ]
