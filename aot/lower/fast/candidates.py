@@ -64,6 +64,7 @@ def _sized(candidate: Candidate, facts: Facts, sizes: Mapping[str, int]) -> Cand
         vectors=sizes.get("vectors", old.vectors),
         width=sizes.get("width", old.width),
         flexible=old.flexible and "threads" not in sizes,
+        whole=0,
     )
     reason = _misfit(tile, table.width(facts))
     if reason:
@@ -82,7 +83,8 @@ def _made(candidate: Candidate, tile: Tile, facts: Facts) -> Candidate:
     most = tile.reach + tile.slack if tile.keep == REGISTERS and facts.columns is None else candidate.most
     vectors = tile.width > 1
     multiple = vectors and tile.mode == MASKED and facts.columns is None
-    return replace(candidate, tile=tile, aligned=vectors, most=most, multiple=multiple)
+    least = 2 * table.width(facts) if candidate.tile.whole else candidate.least
+    return replace(candidate, tile=tile, aligned=vectors, most=most, least=least, multiple=multiple)
 
 
 def _misfit(tile: Tile, widest: int) -> str:
@@ -131,7 +133,7 @@ def _smaller(candidate: Candidate, facts: Facts) -> Candidate | None:
         return _made(candidate, table.in_memory(facts), facts)
     if tile.vectors == 1:
         return None
-    less = replace(tile, vectors=-(-tile.vectors // 2))
+    less = replace(tile, vectors=-(-tile.vectors // 2), whole=0)
     if tile.keep == REGISTERS:
         less = replace(less, group=more, rows=rows)
         less = replace(less, mode=_mode(less, facts))

@@ -90,6 +90,15 @@ class Reducer:
         pair = (running, element) if self.search.swapped else (element, running)
         return bodies.like(self.search.compare, pair)[0]
 
+    def extreme(self, one: ir.Value, other: ir.Value) -> ir.Value:
+        """Of a search: the more extreme of two values or vectors; a NaN is none. Of equal ones it is either."""
+        assert self.search is not None
+        kind = one.type.element_type if isinstance(one.type, ir.VectorType) else one.type
+        if isinstance(kind, ir.FloatType) and bodies.is_hardware(kind):
+            greater = _predicate(self.search.compare) == "ogt"
+            return (arith.MaxNumFOp if greater != self.search.swapped else arith.MinNumFOp)(one, other).result
+        return arith.SelectOp(self.wins(one, other), other, one).result
+
     def admit(self, initial: Sequence[ir.Value], element: Sequence[ir.Value]) -> list[ir.Value]:
         """An element as a partial result; in a search the initial ones in place of what is not better."""
         if self.search is None:
@@ -184,10 +193,14 @@ def _is_place(value: ir.Value, operation: Operation) -> bool:
     return operation.reduces[loop] and sum(operation.reduces) == 1
 
 
-def _is_strict(compare: ir.Operation) -> bool:
-    predicate = str(compare.attributes["predicate"]).split(" ")[0]
+def _predicate(compare: ir.Operation) -> str:
+    number = int(str(compare.attributes["predicate"]).split(" ")[0])
     kind = arith.CmpFPredicate if compare.name == "arith.cmpf" else arith.CmpIPredicate
-    name = next(each.name.lower() for each in kind if each.value == int(predicate))
+    return str(kind(number).name).lower()
+
+
+def _is_strict(compare: ir.Operation) -> bool:
+    name = _predicate(compare)
     # Unordered comparisons of floats let every NaN win: what comes after it would matter.
     return name in _STRICT and not (compare.name == "arith.cmpf" and name.startswith("u"))
 

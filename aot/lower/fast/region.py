@@ -108,6 +108,11 @@ class Region:
         """The operation at whose place the kernel is launched."""
         return self.members[-1].operation.op
 
+    def wants(self, member: Member, number: int) -> bool:
+        """Whether a store or another member reads one of a member's results."""
+        nodes = [*(store.product for store in self.stores), *(node for each in self.members for node in each.nodes)]
+        return any(isinstance(node, Product) and (node.member, node.number) == (member, number) for node in nodes)
+
     def sources(self) -> list[Source]:
         """Sources, each once, in the order of reading."""
         found = [node for member in self.members for node in member.nodes if isinstance(node, Source)]

@@ -56,9 +56,22 @@ class Deal:
         numbers = [self.lane]
         while len(numbers) < self.tile.vectors:
             numbers.append(arith.AddIOp(numbers[-1], self.threads).result)
-        if self.tile.mode == EXACT:
-            return [self._chunk(each) for each in numbers]
-        return [self._chunk(each, arith.CmpIOp(arith.CmpIPredicate.ult, each, self.count).result) for each in numbers]
+        whole = self.tile.vectors if self.tile.mode == EXACT else self._whole()
+        return [*map(self._chunk, numbers[:whole]), *map(self._perhaps, numbers[whole:])]
+
+    def _whole(self) -> int:
+        """Chunks that are in the row whichever thread has them."""
+        columns = self.code.space.columns.static
+        if columns is None or self.tile.flexible:
+            return self.tile.whole
+        return max(0, columns - self.tile.slack) // (self.tile.group * self.tile.width)
+
+    def turn(self, first: ir.Value, vectors: int) -> list[Chunk]:
+        """The chunks of a loop's turn again, by the number of its first one."""
+        numbers = [first]
+        while len(numbers) < vectors:
+            numbers.append(arith.AddIOp(numbers[-1], self.threads).result)
+        return [self._perhaps(each) for each in numbers]
 
     def edge(self) -> Chunk:
         """The thread's column before or behind the vectors, if any; of a row that is divided the first block has it."""
@@ -94,6 +107,10 @@ class Deal:
             following = arith.AddIOp(numbers[-1], self.threads).result
             scf.YieldOp([following, *work([self._chunk(each) for each in numbers], list(loop.inner_iter_args)[1:])])
         return loop.results[0], list(loop.results)[1:]
+
+    def _perhaps(self, number: ir.Value) -> Chunk:
+        """A chunk that may be behind the end of the row, or of the block's part of it."""
+        return self._chunk(number, arith.CmpIOp(arith.CmpIPredicate.ult, number, self.end).result)
 
     def _chunk(self, number: ir.Value, valid: ir.Value | None = None) -> Chunk:
         column = arith.MulIOp(number, rtcalls.index(self.tile.width)).result

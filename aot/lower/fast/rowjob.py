@@ -44,6 +44,8 @@ class Tile:
     """The host launches as many threads as the row needs, whole warps of them, at most ``group``."""
     cluster: int = 1
     """Blocks that share a row, each with its part of it."""
+    whole: int = 0
+    """Chunks of a thread that are inside every row of ``least`` columns or more; static rows tell by themselves."""
 
     @property
     def threads(self) -> int:
@@ -53,6 +55,13 @@ class Tile:
     def reach(self) -> int:
         """Columns that all chunks of one pass of straight code hold."""
         return self.group * self.vectors * self.width
+
+    @property
+    def least(self) -> int:
+        """Columns that the chunks called whole need; where threads follow the row, half of those that it takes."""
+        if self.flexible:
+            return 2 * self.whole * exchange.WARP * self.width
+        return self.whole * self.group * self.width
 
     @property
     def exchanges(self) -> int:
@@ -109,8 +118,11 @@ class Job:
         ]
 
     def scratch(self, exchanges: int = 1) -> int:
-        """Bytes of shared memory for as many exchanges of each result."""
+        """Bytes of shared memory for as many exchanges of each result; searches exchange the extreme, then a pair."""
         values = sum(len(member.operation.outputs) for member in self.region.reductions)
+        values += sum(
+            member.reducer is not None and member.reducer.search is not None for member in self.region.reductions
+        )
         return values * exchanges * exchange.SLOT_BYTES
 
     def searches(self) -> bool:

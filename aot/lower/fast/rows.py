@@ -14,16 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import arith, gpu
+from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import exchange, rowchunks, rowcopy, rowstores
 from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
+from aot.lower.fast.reducers import equal
 from aot.lower.fast.region import FULL, Member, Node, Product, Source
 from aot.lower.fast.rowchunks import Part, Work
 from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
-from aot.lower.fast.tallies import Tally, joined, tally
+from aot.lower.fast.tallies import Earlier, Found, Tally, joined, tally
 
 _BLOCK_SIZE = 9
 """Of the arguments of a launch's body: threads along x."""
@@ -166,20 +167,65 @@ class RowKernel:
 
     def _reduce(self, members: Sequence[Member]) -> None:
         """One pass for reductions of the same level."""
-        for one, mine in self.partial(members):
-            done = self.exchange.all(one, mine, one.neutral())
-            self.code.rows[one.member] = one.reducer.conclude(one.start, one.result(done))
+        for one, done in self.combined(members):
+            self.code.rows[one.member] = one.reducer.conclude(one.start, done)
 
-    def partial(self, members: Sequence[Member]) -> list[tuple[Tally, list[ir.Value]]]:
-        """What the thread's own columns give, for each member."""
+    def combined(self, members: Sequence[Member]) -> list[tuple[Tally, list[ir.Value]]]:
+        """What all columns of the row, or of the block's part of it, give for each member."""
         sources = self._columns_of([node for member in members for node in member.nodes if node is not None])
         tallies = self._tallies(self.code, members)
-        found = _lanes(tallies, lambda running, work: self._each(sources, running, work))
+        partial, turns = self._partial(tallies, sources)
         if self.edge is not None:
-            chunk = [self.edge.chunk]
-            more = _lanes(self._tallies(self.edge.code, members), lambda running, work: work(chunk, running))
-            found = [[*lanes, *others] for lanes, others in zip(found, more, strict=True)]
-        return [(one, joined(one, lanes)) for one, lanes in zip(tallies, found, strict=True)]
+            edges = self._tallies(self.edge.code, members)
+            partial = [[*some, *one.straight([self.edge.chunk])] for some, one in zip(partial, edges, strict=True)]
+        found: list[tuple[Tally, list[ir.Value]]] = []
+        for one, own, turn in zip(
+            tallies, (joined(*each) for each in zip(tallies, partial, strict=True)), turns, strict=True
+        ):
+            done = self.exchange.all(one, own, one.neutral())
+            found.append((one, self._found(one, done[0], own[0], turn, sources) if isinstance(one, Found) else done))
+        return found
+
+    def _partial(
+        self, tallies: Sequence[Tally], sources: Sequence[Source]
+    ) -> tuple[list[list[list[ir.Value]]], list[ir.Value | None]]:
+        """Partial results of the thread's whole chunks; of searches in loops also the turns that they are from."""
+        if self.tile.keep == REGISTERS:
+            found: list[list[list[ir.Value]]] = []
+
+            def work(chunks: list[Chunk], running: list[ir.Value]) -> list[ir.Value]:
+                found.extend(one.straight(chunks) for one in tallies)
+                return running
+
+            self._each(sources, [], work)
+            return found, [None] * len(tallies)
+        ran = _run(tallies, lambda running, work: self._each(sources, running, work))
+        return [one.lanes(mine) for one, mine in zip(tallies, ran, strict=True)], [mine[-1] for mine in ran]
+
+    def _found(
+        self, one: Found, best: ir.Value, own: ir.Value, turn: ir.Value | None, sources: Sequence[Source]
+    ) -> list[ir.Value]:
+        """The results of a search that has found the row's extreme; in loops the thread's own one was in that turn."""
+        here = equal(best, own)
+        if turn is not None:
+            here = arith.AndIOp(here, one.has(turn)).result
+        branch = scf.IfOp(here, [one.number, best.type], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            chunks = self.chunks
+            if turn is not None:
+                chunks = self.deal.turn(arith.IndexCastOp(ir.IndexType.get(), turn).result, self.tile.vectors)
+                self.code.prefetch(sources, chunks)
+            scf.YieldOp(one.places(best, chunks))
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([one.none, best])
+        mine = list(branch.results)
+        if self.edge is not None:
+            edge = self._tallies(self.edge.code, [one.member])[0]
+            assert isinstance(edge, Found)
+            mine = Earlier().combine(mine, edge.places(best, [self.edge.chunk]))
+        pair = mine if self.job.region.wants(one.member, one.search.value_output) else mine[:1]
+        done = self.exchange.all(Earlier(), pair, [one.none, best][: len(pair)])
+        return one.result(best, done[0], done[-1] if len(done) > 1 else best)
 
     def _tallies(self, code: Evaluator, members: Sequence[Member]) -> list[Tally]:
         return [tally(member, self.code.initial(member), code, short=self.tile.width > 1) for member in members]
@@ -190,22 +236,16 @@ class RowKernel:
         rowstores.rows(self.job, self.code, self.lane, chosen)
 
 
-def _lanes(
-    tallies: Sequence[Tally], each: Callable[[list[ir.Value], Work], list[ir.Value]]
-) -> list[list[list[ir.Value]]]:
-    """Partial results of each lane, for each reduction."""
+def _run(tallies: Sequence[Tally], each: Callable[[list[ir.Value], Work], list[ir.Value]]) -> list[list[ir.Value]]:
+    """Running values at the end, for each reduction."""
     begun = [one.begin() for one in tallies]
     sizes = [len(values) for values in begun]
 
     def work(chunks: list[Chunk], running: list[ir.Value]) -> list[ir.Value]:
         parts = _parts(running, sizes)
-        for one, mine in zip(tallies, parts, strict=True):
-            for chunk in chunks:
-                mine[:] = one.add(chunk, mine)
-        return [value for mine in parts for value in mine]
+        return [value for one, mine in zip(tallies, parts, strict=True) for value in one.add(chunks, mine)]
 
-    done = each([value for values in begun for value in values], work)
-    return [one.lanes(mine) for one, mine in zip(tallies, _parts(done, sizes), strict=True)]
+    return _parts(each([value for values in begun for value in values], work), sizes)
 
 
 def _parts(values: Sequence[ir.Value], sizes: Sequence[int]) -> list[list[ir.Value]]:

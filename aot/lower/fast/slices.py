@@ -87,9 +87,7 @@ class _Stage:
         with point:
             row, number = body.arguments[1], body.arguments[0]
             kernel = self._begun(body, row, Part(number, self.slices))
-            done: list[ir.Value] = []
-            for one, mine in kernel.partial(list(memories)):
-                done += one.result(kernel.exchange.all(one, mine, one.neutral()))
+            done = [value for _, values in kernel.combined(list(memories)) for value in values]
             with guard(_is_zero(kernel.lane)):
                 for value, memory in zip(done, [each for some in memories.values() for each in some], strict=True):
                     memref.StoreOp(value, memory, [row, number])

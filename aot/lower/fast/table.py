@@ -210,10 +210,13 @@ def _dynamic(facts: Facts) -> list[Candidate]:
         return []
     held = _held(facts)
     tiles = [Tile(_ROW, group, rows, 1, wide, MASKED) for group, rows in _SHORT[1:]]
-    tiles.append(Tile(_ROW, _WARP, 4, held.warp, wide, MASKED))
-    tiles += [Tile(_ROW, _BLOCK, 1, held.block[-1], wide, mode, flexible=True) for mode in (MASKED, SHIFTED)]
+    tiles.append(Tile(_ROW, _WARP, 4, held.warp, wide, MASKED, whole=1))
+    vectors = held.block[-1]
+    tiles.append(Tile(_ROW, _BLOCK, 1, vectors, wide, MASKED, flexible=True, whole=vectors // 2))
+    tiles.append(replace(tiles[-1], mode=SHIFTED, whole=0))
     found = [
-        Candidate(each, most=each.reach + each.slack, least=2 * wide, multiple=each.mode == MASKED) for each in tiles
+        Candidate(each, most=each.reach + each.slack, least=max(2 * wide, each.least), multiple=each.mode == MASKED)
+        for each in tiles
     ]
     return found + _loops(facts, wide, [MASKED, SHIFTED])
 
