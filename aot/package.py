@@ -25,6 +25,8 @@ from aot.signatures import Stub, stubs
 from aot.tables import SourceRow, source_row
 
 _ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
+NAMED = "csrc/runtime/py_module.c"
+"""The one file of the runtime that is compiled for each package: the extension's name is in it."""
 OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
 _MODULES = ("_check.py", "_shapes.py", "torch.py", "jax.py")
 _STATIC = {name: f"src/{{name}}/{name}" for name in _MODULES}
@@ -89,8 +91,8 @@ def render(
 
 
 def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iterable[str]) -> dict[str, Any]:
-    own = ["csrc/tables.c", *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
-    c_files = [*own, *(f"csrc/runtime/{name}" for name in sorted(runtime) if name.endswith(".c"))]
+    own = ["csrc/tables.c", NAMED, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
+    shared = sorted({f"csrc/runtime/{name}" for name in runtime if name.endswith(".c")} - {NAMED})
     names = [source.name for source in sources]
     gpu = any(source.kernels or any(function.entry for function in source.functions) for source in sources)
     return {
@@ -101,7 +103,8 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
         "extension": extension_name(spec.name),
         "sources": [_Source(source) for source in sources],
         "public": sorted({*OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
-        "c_files": c_files,
+        "c_files": own,
+        "runtime_files": shared,
         "triples": _triples(sources),
         "host_files": _host_files(sources),
         "gpu": gpu,

@@ -18,7 +18,7 @@ from importlib import metadata
 
 from aot import ccompiler
 
-_TOOLS = ("build", "scikit-build-core", "cmake", "ninja", "auditwheel")
+_TOOLS = ("scikit-build-core", "cmake", "ninja", "auditwheel")
 _VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ASFLAGS", "CPATH", "LIBRARY_PATH", "C_INCLUDE_PATH")
 _PREFIXES = ("CMAKE_", "SKBUILD_")
 """Starts of further environment variables that steer compilers."""

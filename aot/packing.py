@@ -9,11 +9,12 @@ and of what turns them into a wheel: the C compiler, the C library, Python and t
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import codec, fileset, packid, wheel
+from aot import codec, fileset, packid, runtimeobjects, wheel
 from aot.cachelevels import Levels
 from aot.fileset import FileSet
 from aot.stamp import Stamp
@@ -43,9 +44,20 @@ def wheel_of(files: FileSet, tree: Path, folder: Path, options: wheel.Options, l
         if entry is not None:
             made = _unpacked(codec.decode(entry, Packed), folder)
         else:
-            made = wheel.build(tree, folder, options)
+            made = _built(tree, folder, options, levels)
             levels.put(key, codec.encode(_packed(made)))
         stamp.write(made, [path for path in (made.wheel, made.sdist) if path])
+    return made
+
+
+def _built(tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> BuiltWheel:
+    """A new wheel; the runtime in it need not be compiled when the cache has it."""
+    if options.pure:
+        return wheel.build(tree, folder, options)
+    runtime = runtimeobjects.given(levels, folder)
+    made = wheel.build(tree, folder, dataclasses.replace(options, runtime=runtime))
+    if runtime is None:
+        runtimeobjects.keep(levels, folder / wheel.BUILT)
     return made
 
 

@@ -1,7 +1,8 @@
 """Builds the wheel of a generated tree, and checks what came out.
 
 In: the tree on disk. Out: a wheel with the platform tag that auditwheel computes, byte-identical for the same tree.
-The build backend is scikit-build-core with ninja, without isolation: the extra ``build`` of aot installs both.
+The build backend is scikit-build-core with ninja, called in a fork of this process: the extra ``build`` of aot installs
+both.
 
 >>> build(Path("build/tree"), Path("build/wheel")).wheel.name                 # doctest: +SKIP
 'kernels-1.0-cp310-abi3-manylinux_2_34_x86_64.whl'
@@ -9,26 +10,32 @@ The build backend is scikit-build-core with ninja, without isolation: the extra 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import importlib.util
+import io
 import json
 import os
 import re
+import runpy
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import fileset, process
+from aot import fileset, forked
 from aot.errors import PackageError, ToolMissing
 from aot.wheelfile import extension_of, problems, retagged
 
-_MODULES = ("build", "scikit_build_core", "auditwheel", "elftools")
+_MODULES = ("scikit_build_core", "auditwheel", "elftools")
 """What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
 _PROGRESS = re.compile(r"-- |\[\d+/\d+\] |\*+ |TIP ")
 _SHOWN = 60
 """Lines of a failed build that are shown."""
 _SETTINGS = {"NO_COLOR": "1", "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
+BUILT = "cmake"
+"""CMake's folder in that of the wheel."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Options:
     """The tree has no extension."""
     epoch: int = 315532800
     """Date of all files, in seconds; the default is the first that a zip file can hold."""
+    runtime: Path | None = None
+    """Folder with the runtime's objects, when they are there already."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +69,7 @@ def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     made = fileset.make_folder(folder / "made")
     for old in made.iterdir():
         fileset.remove(old)
-    kinds = ["--wheel", "--sdist"] if options.sdist else ["--wheel"]
-    # The build folder is kept: the runtime's C files are the same bytes in every package, and compiled once.
-    words = ["--no-isolation", "--outdir", str(made.resolve()), f"-Cbuild-dir={(folder / 'cmake').resolve()}"]
-    _python("build", *kinds, *words, str(tree.resolve()), cwd=made, epoch=options.epoch)
+    _backend(tree.resolve(), made.resolve(), options, (folder / BUILT).resolve())
     raw = _one(made, "*.whl")
     platform = "any" if options.pure else _checked(tree, raw)
     name, data = retagged(raw.name, fileset.read_file(raw), platform, options.epoch)
@@ -81,25 +87,55 @@ def _check_tools() -> None:
         )
 
 
-def _python(module: str, *arguments: str, cwd: Path, epoch: int) -> process.Completed:
-    """Runs a module of this Python away from the user's folder; its words become the error when it fails.
+def _backend(tree: Path, made: Path, options: Options, built: Path) -> None:
+    """Has scikit-build-core build the tree, through the hooks that every frontend calls.
 
-    Compilers and CMake speak through the build frontend on both of its streams, so both are shown.
+    The build folder is kept: what is the same in the next build is not compiled again.
     """
-    done = process.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=cwd,
-        env={**os.environ, **_SETTINGS, "SOURCE_DATE_EPOCH": str(epoch)},
-    )
-    if done.returncode == 0:
-        return done
-    said = [
-        line
-        for line in (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
-        if not _PROGRESS.match(line)
-    ]
+    # Named also when it is empty, since CMake remembers.
+    settings = {"build-dir": str(built), "cmake.define.AOT_RUNTIME": str(options.runtime or "")}
+
+    def work() -> None:
+        os.chdir(tree)
+        os.environ["SOURCE_DATE_EPOCH"] = str(options.epoch)
+        backend = importlib.import_module("scikit_build_core.build")
+        backend.build_wheel(str(made), settings)
+        if options.sdist:
+            backend.build_sdist(str(made), settings)
+
+    _ended("scikit-build-core", _begin(work))
+
+
+def _begin(work: Callable[[], None]) -> forked.Child:
+    """Begins what changes folders, prints and exits as programs do, without the start of a program."""
+
+    def compute(mark: forked.Mark) -> bytes:
+        os.environ.update(_SETTINGS)
+        printed, code = io.StringIO(), 0
+        with contextlib.redirect_stdout(printed):
+            try:
+                work()
+            except SystemExit as error:
+                code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        sys.stderr.flush()
+        return f"{code}\n{printed.getvalue()}".encode()
+
+    return forked.start(compute)
+
+
+def _ended(name: str, child: forked.Child) -> bytes:
+    """What it printed; its words become the error when it failed.
+
+    Compilers and CMake speak on both of its streams, so both are shown.
+    """
+    outcome = forked.finish(child)
+    code, _, printed = (outcome.data or b"1\n").partition(b"\n")
+    if code == b"0":
+        return printed
+    lines = (printed + outcome.done.stderr).decode("utf-8", "replace").splitlines()
+    said = [line for line in lines if not _PROGRESS.match(line)]
     raise PackageError(
-        f"`python -m {module}` failed with exit code {done.returncode}\n" + "\n".join(said[-_SHOWN:]).strip(),
+        f"{name} failed with exit code {code.decode()}\n" + "\n".join(said[-_SHOWN:]).strip(),
         hint="the generated package stays in the work folder, as `tree`: `pip install -v` of it shows everything",
     )
 
@@ -111,22 +147,23 @@ def _one(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-def _platform(wheel: Path) -> str:
-    """The tag that says which Linux the extension's symbols need."""
-    done = _python("auditwheel", "show", "--json", str(wheel.resolve()), cwd=wheel.parent, epoch=Options().epoch)
-    report = json.loads(done.stdout)
+def _checked(tree: Path, raw: Path) -> str:
+    """The platform of a wheel, of which auditwheel and we look at the extension at the same time."""
+
+    def show() -> None:
+        sys.argv = ["auditwheel", "show", "--json", str(raw.resolve())]
+        runpy.run_module("auditwheel", run_name="__main__")
+
+    asked = _begin(show)
+    try:
+        _check(tree, raw.name, fileset.read_file(raw))
+    finally:
+        printed = _ended("auditwheel", asked)
+    report = json.loads(printed)
     outside = sorted(report["external_libs"])
     if outside:
         raise PackageError(f"the extension links {', '.join(outside)}, which the wheel does not carry")
     return str(report["overall_tag"])
-
-
-def _checked(tree: Path, raw: Path) -> str:
-    """The platform of a wheel, of which auditwheel and we look at the extension at the same time."""
-    with ThreadPoolExecutor() as threads:
-        platform = threads.submit(_platform, raw)
-        _check(tree, raw.name, fileset.read_file(raw))
-        return platform.result()
 
 
 def _check(tree: Path, name: str, data: bytes) -> None:

@@ -16,7 +16,9 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import wheel
+from aot import runtimeobjects, wheel
+from aot.cache import Store
+from aot.cachelevels import Levels
 from aot.errors import PackageError
 from aot.model import CompiledSource, HostObject
 from aot.wheelfile import extension_of, problems
@@ -41,6 +43,16 @@ def made(tmp_path_factory: pytest.TempPathFactory, compiled: CompiledSource) -> 
     folder = tmp_path_factory.mktemp("package")
     tree = source.write(folder / "tree", source.spec(top_level=(("twice", "demo"),)), compiled)
     return wheel.build(tree, folder / "wheel", wheel.Options(sdist=True))
+
+
+@pytest.fixture(scope="session")
+def ready(tmp_path_factory: pytest.TempPathFactory, made: wheel.BuiltWheel) -> wheel.Options:
+    """Options with the runtime's objects, as the cache gives them to further packages."""
+    folder = tmp_path_factory.mktemp("runtime")
+    levels = Levels(Store(folder / "cache"))
+    assert runtimeobjects.given(levels, folder) is None
+    runtimeobjects.keep(levels, made.wheel.parent / wheel.BUILT)
+    return wheel.Options(runtime=runtimeobjects.given(levels, folder))
 
 
 @pytest.fixture(scope="session")
@@ -119,12 +131,12 @@ except other.CudaError:
 
 
 def test_two_packages_and_two_versions_in_one_process(
-    site: Path, fake_cuda: Path, compiled: CompiledSource, tmp_path: Path
+    site: Path, fake_cuda: Path, compiled: CompiledSource, ready: wheel.Options, tmp_path: Path
 ) -> None:
     folders = []
     for name, version in (("demopkg", "2.0"), ("otherpkg", "1.0")):
         tree = source.write(tmp_path / f"{name}-tree", source.spec(name, version), compiled)
-        built = wheel.build(tree, tmp_path / f"{name}-wheel")
+        built = wheel.build(tree, tmp_path / f"{name}-wheel", ready)
         folders.append(tmp_path / f"{name}-site")
         with zipfile.ZipFile(built.wheel) as archive:
             archive.extractall(folders[-1])
@@ -174,11 +186,12 @@ def test_only_the_stable_abi_is_used(made: wheel.BuiltWheel) -> None:
 
 
 def test_wheels_are_the_same_bytes_from_anywhere(
-    made: wheel.BuiltWheel, compiled: CompiledSource, tmp_path: Path
+    made: wheel.BuiltWheel, compiled: CompiledSource, ready: wheel.Options, tmp_path: Path
 ) -> None:
     tree = source.write(tmp_path / "a deeper" / "folder", source.spec(top_level=(("twice", "demo"),)), compiled)
-    again = wheel.build(tree, tmp_path / "wheel")
+    again = wheel.build(tree, tmp_path / "wheel", ready)
     assert again.sha256 == made.sha256
+    assert not list((tmp_path / "wheel" / wheel.BUILT).rglob("rt_*.o")), "the runtime was compiled again"
 
 
 def test_source_distribution_installs_with_pip(made: wheel.BuiltWheel, fake_cuda: Path, tmp_path: Path) -> None:
@@ -218,15 +231,17 @@ def test_stubs_are_typed(site: Path, tmp_path: Path) -> None:
     ], done.stdout
 
 
-def test_compiler_errors_are_shown(compiled: CompiledSource, tmp_path: Path) -> None:
+def test_compiler_errors_are_shown(compiled: CompiledSource, ready: wheel.Options, tmp_path: Path) -> None:
     broken = dataclasses.replace(compiled, host=(HostObject(compiled.host[0].triple, b"  not an instruction\n"),))
     tree = source.write(tmp_path / "tree", source.spec(), broken)
-    with pytest.raises(PackageError, match=r"(?s)python -m build.*FAILED: .*host/demo-.*\.s:1: [Ee]rror"):
-        wheel.build(tree, tmp_path / "wheel")
+    with pytest.raises(PackageError, match=r"(?s)scikit-build-core failed.*FAILED: .*host/demo-.*\.s:1: [Ee]rror"):
+        wheel.build(tree, tmp_path / "wheel", ready)
     assert not list((tmp_path / "wheel").glob("*.whl"))
 
 
-def test_symbols_that_nothing_provides_are_found(compiled: CompiledSource, tmp_path: Path) -> None:
+def test_symbols_that_nothing_provides_are_found(
+    compiled: CompiledSource, ready: wheel.Options, tmp_path: Path
+) -> None:
     assembly = compiled.host[0].assembly.replace(b"aot_rt_assert", b"aot_rt_asserted")
     tree = source.write(
         tmp_path / "tree",
@@ -234,7 +249,7 @@ def test_symbols_that_nothing_provides_are_found(compiled: CompiledSource, tmp_p
         dataclasses.replace(compiled, host=(HostObject(compiled.host[0].triple, assembly),)),
     )
     with pytest.raises(PackageError, match="it needs 'aot_rt_asserted', which nothing provides"):
-        wheel.build(tree, tmp_path / "wheel")
+        wheel.build(tree, tmp_path / "wheel", ready)
 
 
 @pytest.mark.parametrize(("machine", "accepted"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
