@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
-from cpurun import CallError, dtype
+from cpurun import CallError, dtype, linked, scratch
 
-from aot import cpuvariant, host, mlir, process, toolchain
+from aot import cpuvariant, host, mlir, toolchain
 from aot.lower import cpu
 from aot.model import ArrayType, Function, ScalarType
 
@@ -95,14 +93,11 @@ def build(source: str, variant: str, *, wide: bool = True) -> Program:
 
 def _load(assembly: bytes, entries: Sequence[str]) -> ctypes.CDLL:
     """Entries are hidden in a package; here they must be seen."""
-    folder = Path(tempfile.mkdtemp(prefix="cpucall-"))
+    folder = scratch()
     for name in entries:
         assembly = assembly.replace(b"\t.hidden\t" + name.encode() + b"\n", b"")
     (folder / "f.s").write_bytes(assembly)
-    options = ["-O1", "-w", "-shared", "-fPIC", "-Wl,--no-undefined", "-o", "f.so"]
-    sources = ["f.s", str(RUNTIME), str(HALVES)]
-    process.check([str(shutil.which("cc")), *options, *sources, "-lm", "-lpthread"], cwd=folder)
-    return ctypes.CDLL(str(folder / "f.so"))
+    return linked(folder, "f.s", runtime=(RUNTIME, HALVES))
 
 
 def _slots(function: Function, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:

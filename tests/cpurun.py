@@ -12,6 +12,7 @@ depends on the order is a race. Arrays are in memory that host code cannot acces
 from __future__ import annotations
 
 import ctypes
+import functools
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -132,13 +133,24 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
             op.attributes["llvm.emit_c_interface"] = mlir.bindings().UnitAttr.get()
             # A function may be called like one of the C library.
             op.attributes["sym_name"] = mlir.bindings().StringAttr.get(f"cpurun_f_{mlir.symbol_name(op)}")
-        mlir.run_passes(module, _TO_LLVM, "compiling for the CPU")
-        from mlir.dialects.llvm import translate_module_to_llvmir
-
-        llvm_ir = translate_module_to_llvmir(module.operation)
+        llvm_ir = to_llvm(module)
     # The module object does not outlive its context.
     kept = tensor.TensorLowered(None, lowered.functions, lowered.messages, lowered.notes)
     return Program(kept, _compile(llvm_ir, lowered.functions), text)
+
+
+def to_llvm(module: Any) -> str:
+    """LLVM IR of a module whose launches are loops; only the end result is verified."""
+    from mlir.dialects.llvm import translate_module_to_llvmir
+    from mlir.passmanager import PassManager
+
+    passes = PassManager(context=module.context)
+    passes.enable_verifier(False)
+    for each in _TO_LLVM:
+        passes.add(each)
+    passes.run(module.operation)
+    mlir.verify(module, "compiling for the CPU")
+    return str(translate_module_to_llvmir(module.operation))
 
 
 def _declare(module: Any, *names: str) -> None:
@@ -183,29 +195,41 @@ def _to_loops(launch: Any, *, backwards: bool) -> None:
 
 
 def _compile(llvm_ir: str, functions: Sequence[Function]) -> ctypes.CDLL:
-    folder = Path(tempfile.mkdtemp(prefix="cpurun-"))
+    folder = scratch()
     (folder / "f.ll").write_text(llvm_ir)
     (folder / "entries.c").write_text("\n".join(_entry(function) for function in functions))
     llc = toolchain.find_llvm("llc", {})
-    process.check([llc, "-O1", "-filetype=obj", "-relocation-model=pic", "f.ll", "-o", "f.o"], cwd=folder)
-    process.check(
-        [
-            str(shutil.which("cc")),
-            "-O1",
-            "-w",
-            "-shared",
-            "-fPIC",
-            "-o",
-            "f.so",
-            "f.o",
-            "entries.c",
-            str(RUNTIME),
-            str(RUNTIME.with_name("cpufibers.c")),
-            "-lm",
-        ],
-        cwd=folder,
-    )
+    # Code is run once or twice, on small arrays: compiling it well costs more than that.
+    process.check([llc, "-O0", "-filetype=obj", "-relocation-model=pic", "f.ll", "-o", "f.o"], cwd=folder)
+    return linked(folder, "f.o", "entries.c", runtime=(RUNTIME, RUNTIME.with_name("cpufibers.c")))
+
+
+@functools.cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="cpurun-")
+
+
+def scratch() -> Path:
+    """A folder that is there as long as this process."""
+    return Path(tempfile.mkdtemp(dir=_scratch().name))
+
+
+def linked(folder: Path, *files: str, runtime: tuple[Path, ...]) -> ctypes.CDLL:
+    """A library of files in ``folder`` and a runtime of its own, which is compiled once; loaded."""
+    names = [*files, *_objects(runtime), "-o", "f.so", "-lm", "-lpthread"]
+    process.check([_cc(), "-O0", "-w", "-shared", "-fPIC", "-Wl,--no-undefined", *names], cwd=folder)
     return ctypes.CDLL(str(folder / "f.so"))
+
+
+@functools.cache
+def _objects(sources: tuple[Path, ...]) -> list[str]:
+    folder = scratch()
+    process.check([_cc(), "-O1", "-w", "-c", "-fPIC", *map(str, sources)], cwd=folder)
+    return [str(folder / f"{each.stem}.o") for each in sources]
+
+
+def _cc() -> str:
+    return str(shutil.which("cc"))
 
 
 _C_TYPES = {"index": "int64_t", "i1": "_Bool", "f16": "_Float16", "bf16": "_Float16", "f32": "float", "f64": "double"}

@@ -13,7 +13,6 @@ from typing import Any
 
 from mlir import ir
 from mlir.dialects import func, linalg, memref
-from mlir.dialects.llvm import translate_module_to_llvmir
 
 from aot import mlir
 from aot.lower import launch, level, prepare, rtcalls, tensor
@@ -39,9 +38,8 @@ def build(source: str, *, backwards: bool = False) -> cpurun.Program:
         for op in level.public_functions(module):
             op.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
             op.attributes["sym_name"] = ir.StringAttr.get(f"cpurun_f_{mlir.symbol_name(op)}")
-        passes = ["convert-linalg-to-loops", *cpurun._TO_LLVM]
-        mlir.run_passes(module, passes, "compiling for the CPU")
-        llvm_ir = translate_module_to_llvmir(module.operation)
+        mlir.run_passes(module, ["convert-linalg-to-loops"], "compiling for the CPU")
+        llvm_ir = cpurun.to_llvm(module)
     kept = tensor.TensorLowered(None, lowered.functions, lowered.messages)
     return cpurun.Program(kept, cpurun._compile(llvm_ir, lowered.functions), text)
 

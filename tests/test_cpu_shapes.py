@@ -127,16 +127,30 @@ func.func @f(%x: tensor<?x?x{kind}>) -> {result} {{
 SHAPES = [(0, 5), (5, 0), (1, 1), (3, 7), (17, 513), (513, 31), (2, 16385), (3, 32768), (1, 40001), (1025, 511)]
 
 
+AXES = {"columns": (0,), "rows": (1,), "all": (0, 1)}
+
+
+@functools.cache
+def reductions(kind: str, variant: str) -> cpucall.Program:
+    """Functions such as ``addf_rows``, in one program."""
+    texts = [
+        reduction(name, kind, axes).replace("@f", f"@{name}_{word}")
+        for name in REDUCTIONS
+        for word, axes in AXES.items()
+    ]
+    return program("".join(texts), variant)
+
+
 @pytest.mark.parametrize(("kind", "variant"), [*(("f32", each) for each in VARIANTS), ("f64", VARIANTS[-1])])
-@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=["columns", "rows", "all"])
+@pytest.mark.parametrize("word", AXES)
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions(name: str, kind: str, axes: tuple[int, ...], variant: str) -> None:
-    built = program(reduction(name, kind, axes), variant)
+def test_reductions(name: str, kind: str, word: str, variant: str) -> None:
+    built, axes = reductions(kind, variant), AXES[word]
     method, start = REDUCTIONS[name]
     for shape in SHAPES:
         x = np.random.default_rng(shape[1]).standard_normal(shape).astype("f4" if kind == "f32" else "f8")
         x = np.exp(x / 1000) if name == "mulf" else x
-        done = built.call("f", x)
+        done = built.call(f"{name}_{word}", x)
         assert done.swept == 0
         ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}.get(method)
         ufunc = ufunc or getattr(np, method)
@@ -154,7 +168,7 @@ def test_extremes_of_special_numbers(name: str, variant: str) -> None:
     ]  # fmt: skip
     x = np.array(rows, "f4")
     x[7, 0] = -np.float32(nan)
-    got = program(reduction(name, "f32", (1,)), variant).call("f", x).results[0]
+    got = reductions("f32", variant).call(f"{name}_rows", x).results[0]
     ufunc = {"maximumf": np.maximum, "minimumf": np.minimum, "maxnumf": np.fmax, "minnumf": np.fmin}[name]
     expected = ufunc.reduce(x, axis=1, initial=REDUCTIONS[name][1])
     np.testing.assert_array_equal(got, expected)
@@ -165,11 +179,11 @@ SUM = reduction("addf", "f32", (0, 1))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=["columns", "rows", "all"])
-def test_results_do_not_depend_on_threads(axes: tuple[int, ...], variant: str) -> None:
+@pytest.mark.parametrize("word", AXES)
+def test_results_do_not_depend_on_threads(word: str, variant: str) -> None:
     x = np.random.default_rng(1).standard_normal((300, 1001)).astype("f4")
-    built = program(reduction("addf", "f32", axes), variant)
-    runs = [built.call("f", x, threads=n, split=split) for n in (1, 2, 3, 7) for split in (True, False)]
+    built = reductions("f32", variant)
+    runs = [built.call(f"addf_{word}", x, threads=n, split=split) for n in (1, 2, 3, 7) for split in (True, False)]
     assert len({run.results[0].tobytes() for run in runs}) == 1
     assert all(run.regions for run in runs)
 
