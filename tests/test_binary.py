@@ -14,7 +14,7 @@ from aot.arch import PTX, Target, target
 from aot.binary import BuiltImage
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, MismatchError, ToolMissing, UsageError
 from aot.fatbin import Given, Part
-from aot.lower import device
+from aot.lower import device, imagenumber
 from aot.lower.device import DeviceJob, Lowering
 from aot.model import FatBinary
 from aot.toolchain import Toolchain
@@ -132,7 +132,7 @@ def test_the_position_costs_the_kernels_nothing(tools: Toolchain, built: tuple[B
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(TWO_KERNELS.encode(), PATH, ctx))
         module = Lowering(isolated).lower(DeviceJob(target("sm_80"), (8, 8)))
-        next(op for op in mlir.walk(module) if mlir.symbol_name(op) == device.IMAGE_ID).erase()
+        next(op for op in mlir.walk(module) if mlir.symbol_name(op) == imagenumber.IMAGE_ID).erase()
         without = binary.cubin(module, target("sm_80"), "sm_80", tools)
     assert without.usage == built[1].usage
 

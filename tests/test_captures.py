@@ -1,9 +1,13 @@
-"""What launches pass to kernels of our own."""
+"""What launches pass to kernels of our own, and when these begin."""
 
 from __future__ import annotations
 
+import pytest
 from lowering import lower
 
+from aot import arch, mlir
+from aot.lower import device, search
+from aot.lower.device import DeviceJob, Lowering
 from aot.model import ScalarType
 
 APART = """
@@ -29,3 +33,15 @@ def test_kernels_take_addresses_and_the_strides_that_they_use() -> None:
         assert all(isinstance(each.type, ScalarType) for each in kernel.params)
         assert [each.type.text() for each in kernel.params].count("ptr") == 2
         assert len(kernel.params) <= MOST
+
+
+@pytest.mark.parametrize(("name", "waits"), [("sm_80", False), ("sm_90", True), ("compute_90", True)])
+def test_kernels_wait_for_the_work_ahead_of_them_where_the_target_can(name: str, waits: bool) -> None:
+    done = lower(APART)
+    assert all(kernel.programmatic for kernel in done.kernels)
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(done.host.encode(), "test.mlir", ctx))
+        lowering = Lowering(isolated)
+        module = lowering.lower(DeviceJob(arch.target(name), (8, 6)))
+        kinds = [str(op.attributes["kind"]) for op in search.named(module, "nvvm.griddepcontrol")]
+    assert sum("wait" in kind for kind in kinds) == sum("launch" in kind for kind in kinds) == waits * len(done.kernels)

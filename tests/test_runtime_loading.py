@@ -80,6 +80,23 @@ def test_kernels_that_the_image_lacks_are_known(core: Core) -> None:
     assert core.call(f"serves {90 << 8 | ord('a')}").values[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("core", "early"),
+    [
+        pytest.param({"image": 1}, True, id="sm_90a"),
+        pytest.param({"image": 0}, False, id="sm_80 cannot wait"),
+        pytest.param({}, False, id="unknown image"),
+        pytest.param({"image": 1, "driver": 12020}, False, id="old driver"),
+    ],
+    indirect=["core"],
+)
+def test_kernels_that_wait_for_the_work_ahead_begin_early(core: Core, early: bool) -> None:
+    for _ in range(2):
+        core.log()
+        assert core.call("launch 1 2 1 1 128 1 1").code == 0
+    assert core.log()[-1].endswith("programmatic 1") is early
+
+
 def test_load_in_a_capture_is_relaxed(core: Core) -> None:
     core.call(LAUNCH)
     assert "cuModuleLoadDataEx mode 2" in core.log()

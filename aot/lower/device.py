@@ -20,11 +20,19 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Target, Version, features
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import asynccopies, byvalue, devicemath, devicevectors, imageneeds, lineinfo, needs, search, sharedmemory
-
-IMAGE_ID = "aot_image"
-"""Device constant (i32) that holds the position of an image among its source's images."""
-CONSTANT_SPACE = 4
+from aot.lower import (
+    asynccopies,
+    byvalue,
+    devicemath,
+    devicevectors,
+    earlystart,
+    imageneeds,
+    imagenumber,
+    lineinfo,
+    needs,
+    search,
+    sharedmemory,
+)
 
 LOWERED_DIALECTS = ("llvm", "nvvm")
 LEFT_ALONE = ("builtin.module", "gpu.module", "gpu.binary")
@@ -93,7 +101,8 @@ class Lowering:
     def lower(self, job: DeviceJob, dump: mlir.Dumper = mlir.no_dump) -> mlir.Module:
         """A module for one target; ArchUnfit or LoweringError with places in the source otherwise."""
         module = isolate(self.prepare(job.target))
-        _number_image(module, job.image)
+        imagenumber.define(module, job.image)
+        earlystart.insert(module, job.target)
         _attach(module, job)
         dump(f"device-{job.target.name}", module)
         return module
@@ -219,28 +228,6 @@ def _attach(module: mlir.Module, job: DeviceJob) -> None:
         mlir.run_passes(module, [f"nvvm-attach-target{{{target}}}"], "attaching the target", error=ArchUnfit)
     except ArchUnfit as error:
         raise needs.unfit(module.context.aot_path or "module", job.target, "does not fit", error.diagnostics) from None
-
-
-def _number_image(module: mlir.Module, image: int) -> None:
-    """Define the constant by which the runtime can tell which image the driver took."""
-    ctx = module.context
-    i32 = ir.IntegerType.get_signless(32, context=ctx)
-    for op in module.body.operations:
-        if op.operation.name != "gpu.module":
-            continue
-        with ir.InsertionPoint.at_block_begin(op.operation.regions[0].blocks[0]), ir.Location.unknown(ctx):
-            ir.Operation.create(
-                "llvm.mlir.global",
-                regions=1,
-                attributes={
-                    "sym_name": ir.StringAttr.get(IMAGE_ID),
-                    "global_type": ir.TypeAttr.get(i32),
-                    "value": ir.IntegerAttr.get(i32, image),
-                    "constant": ir.UnitAttr.get(),
-                    "addr_space": ir.IntegerAttr.get(i32, CONSTANT_SPACE),
-                    "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
-                },
-            )
 
 
 def _has_debug_info(module: mlir.Module) -> bool:

@@ -16,7 +16,19 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError, UnknownArch
-from aot.lower import argnames, byvalue, imageneeds, launchsize, launchtext, level, search, signature, symbols, tiling
+from aot.lower import (
+    argnames,
+    byvalue,
+    earlystart,
+    imageneeds,
+    launchsize,
+    launchtext,
+    level,
+    search,
+    signature,
+    symbols,
+    tiling,
+)
 from aot.lower.launchtext import LaunchText
 from aot.lower.outline import Joined, KernelSymbol
 from aot.model import Argument, ArrayType, Kernel, ScalarType, ValueType
@@ -98,7 +110,7 @@ def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
         shared=sizes.shared,
         cluster=_three(op, "nvvm.cluster_dim") or _three(op, "known_cluster_size"),
         cooperative=sizes.cooperative,
-        programmatic=sizes.programmatic,
+        programmatic=sizes.programmatic or earlystart.is_ours(op),
         priority=sizes.priority,
         max_block=block,
         needs=imageneeds.of(op),

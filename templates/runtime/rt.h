@@ -36,7 +36,8 @@ typedef struct aot_loaded_kernel {
   CUfunction function;                                         /* NULL: not in the image that the driver took */
   const char *name;                                            /* for messages */
   const uint32_t *required_block;                              /* NULL: any */
-  int special;                                                 /* the kernel's own attributes want cuLaunchKernelEx */
+  int special;                                                 /* the kernel's own attributes want cuLaunchKernelEx, beside: */
+  int early;                                                   /* it waits itself for the work ahead of it, and may begin before */
   int max_threads, static_shared, max_dynamic_shared;
 } aot_loaded_kernel;
 /* One image loaded into the current context; `origin` is what messages call it, `source` may be NULL (mgpuModuleLoad). */

@@ -56,6 +56,13 @@ static int launch_plain(const aot_loaded_kernel *kernel, const aot_geometry *g, 
                                params, NULL);
 }
 
+/* The next kernel's blocks are handed out while the last ones of the kernel ahead still run; it waits for that itself. */
+static int launch_early(const aot_loaded_kernel *kernel, const unsigned *sizes, unsigned shared, CUstream stream, void **params) {
+  CUlaunchAttribute attribute = { .id = CU_LAUNCH_PROGRAMMATIC, .value.number = 1 };
+  CUlaunchConfig config = { sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], shared, stream, &attribute, 1 };
+  return aot_cu.cuLaunchKernelEx(&config, kernel->function, params, NULL);
+}
+
 /* A cluster of one block is what every launch has: no need of a driver or device that knows clusters. */
 static int has_clusters(const int64_t *cluster) { return cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1 || cluster[0] < 0; }
 
@@ -176,8 +183,10 @@ static inline int is_ordinary(const aot_loaded_kernel *kernel, int64_t gx, int64
 /* Everything but an ordinary launch that succeeds; `code` is what the driver said to one. Sizes by value: they stay in registers. */
 __attribute__((noinline)) static void launch_any(aot_frame *frame, const aot_source *source, uint32_t kernel, aot_geometry geometry,
                                                  void *stream, void **params, int code) {
+  const aot_loaded_kernel *loaded = aot_loaded_kernel_of(source, kernel, frame->context_id);
   if (kernel < source->nkernels) geometry.how = source->kernels[kernel].how;
-  if (code) code = failed(frame, code, aot_loaded_kernel_of(source, kernel, frame->context_id), &geometry);
+  geometry.how.programmatic = loaded && loaded->early;
+  if (code) code = failed(frame, code, loaded, &geometry);
   else code = aot_launch(frame, source, kernel, &geometry, stream, params);
   must(frame, code);
 }
@@ -190,8 +199,11 @@ AOT_HOT void aot_rt_launch(const aot_source *source, int32_t kernel, int64_t gx,
   int ordinary = loaded && loaded->function && (uint64_t)(cx | cy | cz) <= 1 && is_ordinary(loaded, gx, gy, gz, bx, by, bz, shared), code = 0;
   if (AOT_LIKELY(ordinary)) {
     frame->worked = 1;
-    code = aot_cu.cuLaunchKernel(loaded->function, (unsigned)gx, (unsigned)gy, (unsigned)gz, (unsigned)bx, (unsigned)by, (unsigned)bz,
-                                 (unsigned)shared, aot_stream_or(frame, stream), params, NULL);
+    const unsigned sizes[6] = { (unsigned)gx, (unsigned)gy, (unsigned)gz, (unsigned)bx, (unsigned)by, (unsigned)bz };
+    CUstream to = aot_stream_or(frame, stream);
+    code = loaded->early ? launch_early(loaded, sizes, (unsigned)shared, to, params)
+                         : aot_cu.cuLaunchKernel(loaded->function, sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5],
+                                                 (unsigned)shared, to, params, NULL);
   }
   if (AOT_UNLIKELY(!ordinary || code))
     launch_any(frame, source, (uint32_t)kernel, (aot_geometry){ { gx, gy, gz }, { bx, by, bz }, { cx, cy, cz }, shared, { 0 } }, stream, params, code);

@@ -152,8 +152,7 @@ static int fetch_kernels(const aot_source *source, aot_loaded *entry, char *mess
   for (uint32_t i = 0; i < source->nkernels; i++) {
     const uint32_t *block = source->kernels[i].required_block;
     entry->kernels[i].name = source->kernels[i].name;
-    const aot_how *how = &source->kernels[i].how;
-    entry->kernels[i].special = how->cooperative || how->programmatic || how->prioritized;
+    entry->kernels[i].special = source->kernels[i].how.cooperative || source->kernels[i].how.prioritized;
     entry->kernels[i].required_block = block[0] || block[1] || block[2] ? block : NULL;
     int code = aot_image_kernel(entry->module, source->kernels[i].symbol, &entry->kernels[i], message, size);
     if (code && code != CUDA_ERROR_NOT_FOUND) return code;
@@ -179,10 +178,19 @@ static int ask_image(CUmodule module) {
   return image;
 }
 
-static void describe_loaded(aot_loaded *entry) {
+/* Code for older architectures cannot wait for the work ahead of it, wherever it runs; older drivers cannot capture such launches. */
+static int can_begin_early(const aot_source *source, int image) {
+  enum { FIRST_CAPABILITY = 90, FIRST_CUDA = 12030 };
+  const char *number = image < 0 || (uint32_t)image >= source->nimages ? NULL : strchr(source->images[image].target, '_');
+  return number && atoi(number + 1) >= FIRST_CAPABILITY && aot_cu.cuLaunchKernelEx && aot_driver_version() >= FIRST_CUDA;
+}
+
+static void describe_loaded(const aot_source *source, aot_loaded *entry) {
   CUdevice device = 0;
   entry->device = aot_cu.cuCtxGetDevice(&device) ? -1 : device;
   entry->image = ask_image(entry->module);
+  int early = can_begin_early(source, entry->image);
+  for (uint32_t i = 0; i < source->nkernels; i++) entry->kernels[i].early = early && source->kernels[i].how.programmatic;
 }
 
 int aot_source_image(const aot_source *source, int device) {
@@ -212,7 +220,7 @@ static int load(const aot_source *source, uint64_t context_id, char *message, si
     free(entry);
     return code;
   }
-  if (source->blob) describe_loaded(entry);
+  if (source->blob) describe_loaded(source, entry);
   entry->next = source->state->loaded;
   __atomic_store_n(&source->state->loaded, entry, __ATOMIC_RELEASE);
   return 0;

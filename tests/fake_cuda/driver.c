@@ -43,7 +43,7 @@ static aot_state state, other_state;
 extern aot_source source, other_source;
 static const aot_kernel kernels[] = {
   { .symbol = "m__square", .name = "square", .source = &source, .callable = 1 },
-  { .symbol = "m__fixed", .name = "fixed", .source = &source, .required_block = { 128, 1, 1 } },
+  { .symbol = "m__fixed", .name = "fixed", .source = &source, .required_block = { 128, 1, 1 }, .how = { .programmatic = 1 } },
   { .symbol = "m__hopper_only", .name = "hopper_only", .source = &source, .needs = 90 << 8 | 'a' },
 };
 aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .images = images,
