@@ -1,4 +1,4 @@
-"""The package's functions by way of tvm-ffi: ``python tvm_ffi_cases.py cpu`` in a process of its own.
+"""The package's functions by way of tvm-ffi: ``python tvm_ffi_cases.py cpu`` (or ``cuda``) in a process of its own.
 
 In: the package ``traced_kernels`` on the path, built with ``--tvm-ffi``. Out: exit code 0, or what differs.
 """
@@ -6,6 +6,7 @@ In: the package ``traced_kernels`` on the path, built with ``--tvm-ffi``. Out: e
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,17 @@ module = tvm_ffi.load_module(str(LIBRARY))
 
 
 def array(values: Any) -> tuple[Any, Any]:
-    """NumPy's view, and tvm-ffi's."""
+    """NumPy's view of the memory (torch's tensor, on a GPU), and tvm-ffi's."""
     made = np.ascontiguousarray(values)
+    if sys.argv[1] == "cuda":
+        import torch
+
+        made = torch.from_numpy(made).cuda()
     return made, tvm_ffi.from_dlpack(made)
+
+
+def content(made: Any) -> Any:
+    return made if isinstance(made, np.ndarray) else made.cpu().numpy()
 
 
 def refused(kind: type[Exception], text: str, call: Any, *arguments: Any) -> None:
@@ -37,15 +46,15 @@ def refused(kind: type[Exception], text: str, call: Any, *arguments: Any) -> Non
 x, x_in = array(np.arange(6, dtype="float32"))
 y, y_out = array(np.zeros(6, "float32"))
 module.scaled_into(x_in, 2.5, y_out)
-np.testing.assert_array_equal(y, 2.5 * x)
+np.testing.assert_array_equal(content(y), 2.5 * content(x))
 assert module.two(x_in, y_out) == 6
-np.testing.assert_array_equal(y, 2 * x)
+np.testing.assert_array_equal(content(y), 2 * content(x))
 module.incremented(y_out)
-np.testing.assert_array_equal(y, 2 * x + 1)
+np.testing.assert_array_equal(content(y), 2 * content(x) + 1)
 whole, whole_in = array(np.arange(4, dtype="int32"))
 moved, moved_out = array(np.zeros(4, "int32"))
 assert module.shifted(whole_in, -3, moved_out) == -3
-np.testing.assert_array_equal(moved, whole - 3)
+np.testing.assert_array_equal(content(moved), content(whole) - 3)
 refused(TypeError, "traced.two() takes 2 arguments, arrays for its results among them, got 1", module.two, x_in)
 refused(TypeError, "traced.scaled_into() argument 2: a float is needed", module.scaled_into, x_in, "2", y_out)
 refused(TypeError, "traced.two() argument 1: an array is needed", module.two, 3, y_out)

@@ -30,6 +30,8 @@ VARIANTS = {
     "foreign_kernels": 'archs = "sm_80"\nptx = false',
 }
 """Packages of two examples whose images differ: PTX only, compressed, none that an H200 runs."""
+FOR_OTHERS = ("--c", "--tvm-ffi")
+"""What tests/frameworks is built with: C programs and tvm-ffi call it, too."""
 
 
 @dataclass
@@ -52,14 +54,16 @@ def main(arguments: Sequence[str]) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     generated = work_folder(options.out) / "tensor_ops"
     _python(str(TESTS / "tensor_ops" / "ops_table.py"), str(generated))
+    archs = ("--archs", options.archs)
     results = [
-        build_folder(folder, options.out, options.archs)
-        for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", TESTS / "frameworks", generated)
+        build_folder(folder, options.out, *archs)
+        for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", generated)
     ]
-    results += [build_folder(variant(name, options.out), options.out, None) for name in VARIANTS]
+    results.append(build_folder(TESTS / "frameworks", options.out, *archs, *FOR_OTHERS))
     ready = work_folder(options.out) / "ready_kernels"
     _python(str(TESTS / "gpu" / "ready_sources.py"), str(ready))
-    results.append(build_folder(ready, options.out, None))
+    with_settings = [*(variant(name, options.out) for name in VARIANTS), ready, TESTS / "gpu" / "launch_kernels"]
+    results += [build_folder(folder, options.out) for folder in with_settings]
     for built in results:
         print(f"{built.folder.name}: {len(built.failures)} sources failed")
         for source, text in built.failures.items():
@@ -87,9 +91,8 @@ def variant(name: str, out: Path) -> Path:
     return folder
 
 
-def build_folder(folder: Path, out: Path, archs: str | None) -> Built:
+def build_folder(folder: Path, out: Path, *asked: str) -> Built:
     """One wheel of a folder; sources that fail are taken out and the rest is built again."""
-    asked = ("--archs", archs) if archs else ()
     built = Built(folder)
     kept = _staged(folder, out)
     for _ in range(2):

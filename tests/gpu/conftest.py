@@ -96,6 +96,12 @@ def traced(torch: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def launched(torch: ModuleType) -> ModuleType:
+    """The package built from tests/gpu/launch_kernels."""
+    return imported("launch_kernels")
+
+
+@pytest.fixture(scope="session")
 def tensor_ops(torch: ModuleType) -> ModuleType:
     """The package built from tests/tensor_ops."""
     return imported("tensor_op_kernels")

@@ -4,7 +4,8 @@
 #     sh tests/gpu/run_on_device.sh FOLDER [STEP...]
 #
 # FOLDER holds the wheels and the JSON files that build_packages.py made. Steps, all by default, in order:
-# measure examples cases hazards device ops images errors frameworks streams memory upstream_gpu upstream_cpu.
+# measure examples cases hazards device ops images errors frameworks launch contexts streams memory core two_devices upstream_gpu
+# upstream_cpu.
 # Prints one line per step and the failures; full logs go to $OUT (or ./gpu-logs). Exit code 1 when a step fails.
 set -u
 folder=$1
@@ -15,7 +16,7 @@ mkdir -p "$logs"
 site=$(mktemp -d)
 trap 'rm -rf "$site"' EXIT
 python3 -m pip install -q --no-index --no-deps --no-cache-dir --target "$site" "$folder"/*.whl || exit 2
-export AOT_TEST_SITE="$site" AOT_TEST_GPU=required PYTHONUNBUFFERED=1
+export AOT_TEST_SITE="$site" AOT_TEST_FOLDER="$(cd "$folder" && pwd)" AOT_TEST_GPU=required PYTHONUNBUFFERED=1
 jobs=${JOBS:-6}
 failed=0
 
@@ -40,7 +41,7 @@ plain() {
     cut -c1-220 "$logs/$name.log"
 }
 
-[ $# -gt 0 ] || set -- measure examples cases hazards device ops images errors frameworks streams memory core two_devices upstream_gpu upstream_cpu
+[ $# -gt 0 ] || set -- measure examples cases hazards device ops images errors frameworks launch contexts streams memory core two_devices upstream_gpu upstream_cpu
 for step in "$@"; do
     case $step in
     measure) plain measure python3 "$here/measure.py" ;;
@@ -52,6 +53,8 @@ for step in "$@"; do
     images) tests images 1 test_images_gpu.py ;;
     errors) tests errors 2 test_errors_gpu.py ;;
     frameworks) tests frameworks 1 test_frameworks_gpu.py ;;
+    launch) tests launch 2 test_launch_gpu.py ;;
+    contexts) tests contexts 2 test_contexts_gpu.py ;;
     streams) tests streams 1 test_streams_gpu.py ;;
     memory) tests memory 0 test_memory_gpu.py ;;
     core) tests core 0 test_core_gpu.py ;;

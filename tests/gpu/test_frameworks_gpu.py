@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,13 @@ X = np.random.default_rng(3).standard_normal((33, 65)).astype("f4")
 
 def framework(name: str) -> ModuleType:
     return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def numba_cuda() -> ModuleType:
+    """numba.cuda; numba-cuda 0.30 asks NumPy for a name of vstack that 2.5 has no more."""
+    if not hasattr(np, "row_stack"):
+        np.row_stack = np.vstack
+    return framework("numba.cuda")
 
 
 def test_torch(demo: ModuleType, torch: Any) -> None:
@@ -60,7 +68,7 @@ def test_jax(demo: ModuleType) -> None:
 
 
 def test_numba(demo: ModuleType) -> None:
-    cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+    cuda = numba_cuda()
     got = demo.softmax.softmax(cuda.to_device(X))
     np.testing.assert_allclose(cuda.as_cuda_array(got).copy_to_host(), softmax(X), 1e-5, 1e-6)
 
@@ -121,11 +129,11 @@ def test_check_and_preload(demo: ModuleType) -> None:
     assert demo.__aot__["package"] == "demo_kernels"
 
 
-# ------------------------------------------------------------------ traced programs
+# ------------------------------------------------------------------ other programs
 
 
-@pytest.mark.parametrize("name", ["torch", "jax"])
-def test_traced_programs(traced: ModuleType, name: str) -> None:
+@pytest.mark.parametrize("name", ["torch", "jax", "tvm_ffi"])
+def test_programs_of_frameworks(traced: ModuleType, name: str) -> None:
     """The cases of tests/frameworks, on the GPU."""
     framework(name)
     script = Path(__file__).parents[1] / "frameworks" / f"{name}_cases.py"
@@ -134,6 +142,18 @@ def test_traced_programs(traced: ModuleType, name: str) -> None:
         [sys.executable, str(script), "cuda"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
+def test_c(traced: ModuleType, tmp_path: Path) -> None:
+    """A C program, linked here."""
+    folder, compiler = os.environ.get("AOT_TEST_FOLDER"), shutil.which("cc")
+    if not folder or not compiler:
+        pytest.skip("no C compiler" if folder else "AOT_TEST_FOLDER does not say where traced_kernels.h is")
+    source, program = Path(__file__).parents[1] / "frameworks" / "program_cuda.c", tmp_path / "program"
+    words = [f"-I{folder}", str(source), f"{folder}/libtraced_kernels.a", "-ldl", "-lm", "-lpthread", "-o", program]
+    subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", *words], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert done.stdout == "ok\n", done.stdout + done.stderr
 
 
 # ------------------------------------------------------------------ element types
@@ -187,7 +207,7 @@ def test_memory_of_cupy_is_written(traced: ModuleType) -> None:
 
 
 def test_memory_of_numba_is_written(traced: ModuleType) -> None:
-    cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed", exc_type=Exception)
+    cuda = numba_cuda()
     x = cuda.to_device(np.arange(9, dtype="f4"))
     assert traced.traced.incremented(x) is x
     np.testing.assert_array_equal(x.copy_to_host(), np.arange(9) + 1)
