@@ -2,7 +2,7 @@
  *
  *   py_module.c   import, namespaces, preload          py_array.c   what an object says about its memory
  *   py_arguments.c  all arguments of a call           py_check.c   ... against the signature; descriptors
- *   py_plain.c    ... the common arrays, in one pass
+ *   py_plain.c    ... the common arrays, in one pass  py_kind.c    what a type of objects can do
  *   py_call.c     a host function's call          py_host.c    ... with arrays in host memory: CPU code
  *   py_place.c    on a GPU or in host memory      py_numpy.c   numpy's arrays
  *   py_kernel.c   a kernel's call                      py_number.c  Python numbers <-> scalars
@@ -14,7 +14,7 @@
  *   py_names.c    attribute names
  *   py_error.c    Python exceptions                    py_driver.c  driver calls that only this side makes
  *
- * Rules: CPython's Limited API 3.10 and nothing newer. A call that succeeds on arrays with the C exchange API allocates
+ * Rules: CPython's Limited API 3.10 and nothing newer, and no state that needs the interpreter lock: free-threaded Pythons have none. A call that succeeds on arrays with the C exchange API allocates
  * nothing and looks up no attribute. Functions return 0, or -1 with a Python exception set, unless they say otherwise. */
 #ifndef AOT_PY_H
 #define AOT_PY_H
@@ -38,7 +38,8 @@ enum { AOT_NAMES(AOT_NAME_ENTRY) AOT_NAME_COUNT };
 extern PyObject *aot_names[AOT_NAME_COUNT];
 int aot_names_setup(void);
 PyObject *aot_optional(PyObject *object, int name);            /* new reference; NULL without an error: it has no such attribute */
-PyObject *aot_imported(int name);                              /* borrowed: a module that is loaded already, or NULL */
+PyObject *aot_item(PyObject *dict, PyObject *key);             /* new reference; NULL, with or without an error: it has no such key */
+PyObject *aot_imported(int name);                              /* new reference: a module that is loaded already, or NULL */
 
 /* ------------------------------------------------------------------ callables (py_module.c, py_bind.c) */
 
@@ -49,6 +50,12 @@ typedef struct aot_plain {                                     /* an argument as
   uint8_t rank, storage, misaligned;                           /* misaligned: bits that no address has */
   const int64_t *shape;                                        /* NULL: every extent is dynamic */
 } aot_plain;
+
+enum { AOT_SEEN = 4, AOT_SEEN_NAMES = 8 };
+typedef struct aot_seen {                                      /* names of a call, and where they belong, as in `keywords` */
+  PyObject *names;                                             /* strong: a tuple of the caller's code */
+  uint16_t count, places[AOT_SEEN_NAMES];
+} aot_seen;
 
 typedef struct aot_callable {                                  /* `self` of a function or kernel: a Python object */
   PyObject_HEAD
@@ -65,10 +72,11 @@ typedef struct aot_callable {                                  /* `self` of a fu
   uint8_t writes_values;                                       /* has a destination and another array: they may overlap */
   uint8_t unflagged;                                           /* a function that only launches, on a GPU, and needs no more than the stack */
   int32_t returned;                                            /* the argument that is its one result, else -1 */
-  PyObject *seen;                                              /* strong: names of the last call with names, a tuple of the caller's code */
-  uint16_t seen_places[8]; uint16_t nseen;                     /* where they belong, as in `keywords` */
-  uint64_t loaded_context;                                     /* context that is known to hold the source's module */
+  aot_seen seen[AOT_SEEN]; uint32_t nseen;                     /* the first `nseen` never change (py_bind.c) */
+  uint64_t loaded_context;                                     /* context that is known to hold the source's module: atomic */
 } aot_callable;
+
+static inline uint64_t aot_loaded_context(const aot_callable *callable) { return __atomic_load_n(&callable->loaded_context, __ATOMIC_RELAXED); }
 
 enum { AOT_MAX_OPTIONS = 8 };
 enum { AOT_OPTION_STREAM, AOT_OPTION_OUT };                    /* of functions */
@@ -78,7 +86,7 @@ enum { AOT_KERNEL_STREAM, AOT_KERNEL_GRID, AOT_KERNEL_BLOCK, AOT_KERNEL_SHARED, 
 /* Fills bound[0..nargs) and options[0..noptions) with borrowed references; NULL where an option is not given. */
 int aot_bind(const aot_callable *callable, PyObject *const *args, Py_ssize_t given, PyObject *names, PyObject **bound, PyObject **options);
 
-/* ------------------------------------------------------------------ arrays (py_array.c) */
+/* ------------------------------------------------------------------ arrays (py_array.c, py_kind.c) */
 
 typedef struct aot_kind {                                      /* what a type of objects can do, asked once per type */
   PyTypeObject *type;                                          /* strong */

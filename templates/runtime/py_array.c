@@ -1,91 +1,11 @@
 /* What an object says about its memory. In: any object. Out: aot_view.
  *
  * Three ways, tried in this order: the DLPack C exchange API of the object's type (no Python code runs), __dlpack__, and
- * __cuda_array_interface__. What a type offers is found out once and kept, with a strong reference to the type. */
+ * __cuda_array_interface__. */
 #include "py.h"
 #include <string.h>
 
-enum { KINDS = 8 };
-static aot_kind kinds[KINDS];
-static unsigned next_kind;
 static PyObject *copy_words, *version_words, *plain_words;
-
-/* ------------------------------------------------------------------ types */
-
-static const dl_exchange *newest_known(const dl_exchange *api) {
-  const dl_exchange_header *header = (const dl_exchange_header *)api;
-  while (header && header->version.major != DL_MAJOR)
-    header = header->previous;
-  return (const dl_exchange *)header;
-}
-
-static int find_exchange(PyTypeObject *type, const dl_exchange **exchange) {
-  void *table = NULL;
-  PyObject *found = aot_optional((PyObject *)type, AOT_NAME_EXCHANGE);
-  if (found && PyCapsule_IsValid(found, "dlpack_exchange_api"))
-    table = PyCapsule_GetPointer(found, "dlpack_exchange_api");
-  else if (!found && !PyErr_Occurred()) {                      /* the spelling before DLPack 1.3: an int */
-    found = aot_optional((PyObject *)type, AOT_NAME_EXCHANGE_INT);
-    if (found && PyLong_Check(found))
-      table = PyLong_AsVoidPtr(found);
-  }
-  Py_XDECREF(found);
-  *exchange = newest_known(table);
-  if (*exchange && !(*exchange)->tensor_from_object && !(*exchange)->managed_from_object)
-    *exchange = NULL;
-  return PyErr_Occurred() ? -1 : 0;
-}
-
-static int is_immutable(PyTypeObject *type) {
-  PyObject *module = aot_optional((PyObject *)type, AOT_NAME_MODULE);
-  const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-  int found = name && (!strncmp(name, "jax.", 4) || !strncmp(name, "jaxlib.", 7));
-  Py_XDECREF(module);
-  return found;
-}
-
-static void forget(aot_kind *kind) {
-  Py_XDECREF(kind->is_neg);
-  Py_XDECREF(kind->is_conj);
-  Py_XDECREF(kind->type);
-}
-
-static int find_lazy(aot_kind *kind, PyObject *object) {
-  PyObject *type = (PyObject *)kind->type;
-  if (!kind->exchange || !(kind->is_neg = aot_optional(type, AOT_NAME_IS_NEG)))
-    return PyErr_Occurred() ? -1 : 0;
-  kind->is_conj = aot_optional(type, AOT_NAME_IS_CONJ);
-  PyObject *bound = PyErr_Occurred() ? NULL : aot_optional(object, AOT_NAME_IS_NEG);
-  if (bound && PyCFunction_Check(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS && PyCFunction_GetSelf(bound) == object)
-    kind->ask_neg = PyCFunction_GetFunction(bound);
-  Py_XDECREF(bound);
-  return PyErr_Occurred() ? -1 : 0;
-}
-
-static const aot_kind *learn(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  aot_kind kind = {.type = type, .ours = type == aot_device_array_type || type == aot_host_array_type, .immutable = (uint8_t)is_immutable(type)};
-  Py_INCREF(type);
-  kind.numpy = (uint8_t)aot_is_numpy(type);
-  kind.masked = kind.numpy && PyObject_HasAttr((PyObject *)type, aot_names[AOT_NAME_MASK]);
-  if (!kind.ours && !kind.numpy && (find_exchange(type, &kind.exchange) || find_lazy(&kind, object))) {
-    forget(&kind);
-    return NULL;
-  }
-  kind.borrows = kind.exchange && kind.exchange->tensor_from_object && !kind.immutable;
-  aot_kind *place = &kinds[next_kind++ % KINDS], evicted = *place;
-  *place = kind;
-  forget(&evicted);
-  return place;
-}
-
-AOT_HOT const aot_kind *aot_kind_of(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  for (int i = 0; i < KINDS; i++)
-    if (kinds[i].type == type)
-      return &kinds[i];
-  return learn(object);
-}
 
 /* ------------------------------------------------------------------ DLPack */
 

@@ -1,6 +1,6 @@
 /* Positional and named arguments to places. In: what CPython hands over. Out: one borrowed reference per argument and option. */
 #include "py.h"
-#include <string.h>
+#include <pthread.h>
 
 static int complain(const aot_callable *callable, const char *text, PyObject *name) {
   PyErr_Format(PyExc_TypeError, "%s.%s() %s '%U'", callable->source->name, callable->name, text, name);
@@ -33,21 +33,25 @@ static int place_of(const aot_callable *callable, PyObject *name) {
   return place;
 }
 
-enum { KEPT = sizeof((aot_callable *)NULL)->seen_places / sizeof *((aot_callable *)NULL)->seen_places };
-
 /* The tuple of names is a constant of the calling code: the same code brings the same one again. */
-static int remember(aot_callable *callable, PyObject *names) {
-  Py_ssize_t count = PyTuple_Size(names);
-  Py_CLEAR(callable->seen);
-  for (Py_ssize_t i = 0; i < count; i++) {
-    int place = place_of(callable, PyTuple_GetItem(names, i));
-    if (place < 0)
-      return -1;
-    callable->seen_places[i] = (uint16_t)place;
+static const aot_seen *find_seen(const aot_callable *callable, PyObject *names) {
+  uint32_t count = __atomic_load_n(&callable->nseen, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < count; i++)
+    if (callable->seen[i].names == names)
+      return &callable->seen[i];
+  return NULL;
+}
+
+/* The first few callers with names are remembered. */
+static void remember(aot_callable *callable, const aot_seen *seen) {
+  static pthread_mutex_t remembering = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&remembering);
+  if (callable->nseen < AOT_SEEN && !find_seen(callable, seen->names)) {
+    callable->seen[callable->nseen] = *seen;
+    Py_INCREF(seen->names);
+    __atomic_store_n(&callable->nseen, callable->nseen + 1, __ATOMIC_RELEASE);
   }
-  callable->nseen = (uint16_t)count;
-  callable->seen = Py_NewRef(names);
-  return 0;
+  pthread_mutex_unlock(&remembering);
 }
 
 static int put(const aot_callable *callable, int place, PyObject *value, PyObject **bound, PyObject **options) {
@@ -59,19 +63,24 @@ static int put(const aot_callable *callable, int place, PyObject *value, PyObjec
 }
 
 static int bind_named(aot_callable *callable, PyObject *const *values, PyObject *names, PyObject **bound, PyObject **options) {
-  if (names != callable->seen && PyTuple_Size(names) > KEPT) {
-    for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++) {
-      int place = place_of(callable, PyTuple_GetItem(names, i));
-      if (place < 0 || put(callable, place, values[i], bound, options))
+  const aot_seen *seen = find_seen(callable, names);
+  if (seen) {
+    for (int i = 0; i < seen->count; i++)
+      if (put(callable, seen->places[i], values[i], bound, options))
         return -1;
-    }
     return 0;
   }
-  if (names != callable->seen && remember(callable, names))
-    return -1;
-  for (int i = 0; i < callable->nseen; i++)
-    if (put(callable, callable->seen_places[i], values[i], bound, options))
+  Py_ssize_t count = PyTuple_Size(names);
+  aot_seen made = {.names = names, .count = (uint16_t)count};
+  for (Py_ssize_t i = 0; i < count; i++) {
+    int place = place_of(callable, PyTuple_GetItem(names, i));
+    if (place < 0 || put(callable, place, values[i], bound, options))
       return -1;
+    if (i < AOT_SEEN_NAMES)
+      made.places[i] = (uint16_t)place;
+  }
+  if (count <= AOT_SEEN_NAMES)
+    remember(callable, &made);
   return 0;
 }
 

@@ -32,7 +32,7 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
     aot_context_leave(*restore);
     return -1;
   }
-  if (callable->source->blob && callable->loaded_context != frame->context_id) {
+  if (callable->source->blob && aot_loaded_context(callable) != frame->context_id) {
     PyThreadState *state = PyEval_SaveThread();
     code = aot_module_load(callable->source, frame->context_id, frame->message, sizeof frame->message);
     PyEval_RestoreThread(state);
@@ -40,7 +40,7 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
       aot_context_leave(*restore);
       return aot_raise(code, frame->message);
     }
-    callable->loaded_context = frame->context_id;
+    __atomic_store_n(&callable->loaded_context, frame->context_id, __ATOMIC_RELAXED);
   }
   aot_push(frame);
   return 0;

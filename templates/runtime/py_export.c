@@ -79,7 +79,7 @@ static int order_consumer(aot_own_array *self, PyObject *stream) {
     code = aot_stream_wait((void *)consumer, self->memory.stream);
     aot_context_leave(restore);
   }
-  self->consumer = (void *)consumer;
+  __atomic_store_n(&self->consumer, (void *)consumer, __ATOMIC_RELAXED);
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 

@@ -221,7 +221,7 @@ AOT_HOT static int launch(aot_call *call, PyObject *const *options, int64_t *dim
   frame.stream = call->stream;
   frame.device = call->device;
   frame.python = call;
-  plain = plain && aot_push_familiar(&frame, callable->loaded_context);
+  plain = plain && aot_push_familiar(&frame, aot_loaded_context(callable));
   if (!plain && (aot_place_settle(call) || aot_enter(call, &frame, &restore)))
     return -1;
   list_parameters(call, params);

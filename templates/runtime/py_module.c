@@ -25,7 +25,8 @@ static void callable_dealloc(PyObject *object) {
     Py_XDECREF(self->keywords[i]);
   PyMem_Free(self->keywords);
   PyMem_Free(self->plain);
-  Py_XDECREF(self->seen);
+  for (uint32_t i = 0; i < self->nseen; i++)
+    Py_DECREF(self->seen[i].names);
   PyObject_Free(object);
   Py_DECREF(type);
 }
@@ -305,7 +306,13 @@ static int execute(PyObject *module) {
   return status;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {
+  {Py_mod_exec, (void *)execute},
+#ifdef Py_GIL_DISABLED
+  {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+  {0, NULL},
+};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "kernels", .m_doc = "GPU functions compiled ahead of time.", .m_methods = functions,
                                         .m_slots = slots};
 

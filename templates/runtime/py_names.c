@@ -20,4 +20,15 @@ PyObject *aot_optional(PyObject *object, int name) {
   return found;
 }
 
-PyObject *aot_imported(int name) { return PyDict_GetItemWithError(PyImport_GetModuleDict(), aot_names[name]); }
+PyObject *aot_item(PyObject *dict, PyObject *key) {
+  PyObject *found = NULL;
+#ifdef Py_GIL_DISABLED
+  (void)PyDict_GetItemRef(dict, key, &found);                  /* another thread may take a borrowed one's object away */
+#else
+  found = PyDict_GetItemWithError(dict, key);
+  Py_XINCREF(found);
+#endif
+  return found;
+}
+
+PyObject *aot_imported(int name) { return aot_item(PyImport_GetModuleDict(), aot_names[name]); }

@@ -4,6 +4,7 @@
  * is asked first. All others go through __array_struct__: one attribute, a C struct. (__dlpack__ refuses read-only arrays and the
  * element types of ml_dtypes; the buffer protocol is not in the Limited API of 3.10.) Types of ml_dtypes go by their name. */
 #include "py.h"
+#include <pthread.h>
 #include <string.h>
 
 typedef struct {                                               /* numpy's PyArrayInterface */
@@ -28,6 +29,7 @@ enum { NATIVE = 0x200, WRITEABLE = 0x400, UNKNOWN_CODE = 255 };
 int aot_is_numpy(PyTypeObject *type) {
   PyObject *module = aot_imported(AOT_NAME_NUMPY), *array = module ? aot_optional(module, AOT_NAME_NDARRAY) : NULL;
   int is = array && PyType_Check(array) && PyType_IsSubtype(type, (PyTypeObject *)array);
+  Py_XDECREF(module);
   Py_XDECREF(array);
   PyErr_Clear();
   return is;
@@ -38,7 +40,7 @@ int aot_is_numpy(PyTypeObject *type) {
 static PyObject *find_numpy(void) {
   PyObject *numpy = aot_imported(AOT_NAME_NUMPY);
   if (numpy)
-    return Py_NewRef(numpy);
+    return numpy;
   numpy = PyImport_Import(aot_names[AOT_NAME_NUMPY]);
   if (!numpy && PyErr_ExceptionMatches(PyExc_ImportError))
     PyErr_Clear();
@@ -67,12 +69,13 @@ static void *const *find_api(void) {
 
 static void *const *numpy_api(void) {
   static void *const *api;
-  static int asked;
-  if (!asked) {
-    api = find_api();
-    asked = 1;
-  }
-  return api;
+  static int asked;                                            /* several threads may ask at once: they hear the same */
+  if (__atomic_load_n(&asked, __ATOMIC_ACQUIRE))
+    return api;
+  void *const *found = find_api();
+  __atomic_store_n(&api, found, __ATOMIC_RELAXED);
+  __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
+  return found;
 }
 
 /* New reference; numpy has the name itself, or ml_dtypes has it. */
@@ -83,6 +86,7 @@ static PyObject *find_dtype(PyObject *numpy, dl_dtype dtype) {
   if (!aot_dtype_named(name, &unused))
     return PyObject_CallMethod(numpy, "dtype", "s", name);
   PyObject *module = aot_imported(AOT_NAME_ML_DTYPES), *type = module ? PyObject_GetAttrString(module, name) : NULL;
+  Py_XDECREF(module);
   PyErr_Clear();
   if (!type) {
     PyErr_Format(PyExc_TypeError, "numpy has no %s for a result: import ml_dtypes first, or pass out=", name);
@@ -93,31 +97,44 @@ static PyObject *find_dtype(PyObject *numpy, dl_dtype dtype) {
   return found;
 }
 
-/* numpy's dtype objects are immutable and live as long as numpy: those in use are kept. */
-enum { KEPT = 16 };
+/* numpy's dtype objects are immutable and live as long as numpy: those in use are kept, one for each element type. */
+enum { KEPT = 64 };
 typedef struct { dl_dtype dtype; PyObject *object; } kept_dtype;
-static kept_dtype kept[KEPT];
+static kept_dtype kept[KEPT];                                  /* the first `nkept` of them never change: no lock for reading */
+static unsigned nkept;
 
 static const kept_dtype *kept_for(const PyObject *object) {
-  for (int i = 0; i < KEPT; i++)
+  unsigned count = __atomic_load_n(&nkept, __ATOMIC_ACQUIRE);
+  for (unsigned i = 0; i < count; i++)
     if (kept[i].object == object)
       return &kept[i];
   return NULL;
 }
 
-/* Borrowed. */
-static PyObject *known_dtype(PyObject *numpy, dl_dtype dtype) {
-  static unsigned next;
-  for (int i = 0; i < KEPT; i++)
-    if (kept[i].object && kept[i].dtype.code == dtype.code && kept[i].dtype.bits == dtype.bits)
+/* Borrowed, or NULL. */
+static PyObject *kept_object(dl_dtype dtype) {
+  unsigned count = __atomic_load_n(&nkept, __ATOMIC_ACQUIRE);
+  for (unsigned i = 0; i < count; i++)
+    if (kept[i].dtype.code == dtype.code && kept[i].dtype.bits == dtype.bits)
       return kept[i].object;
-  PyObject *found = find_dtype(numpy, dtype), *old;
+  return NULL;
+}
+
+/* New reference. */
+static PyObject *known_dtype(PyObject *numpy, dl_dtype dtype) {
+  static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;  /* nothing of Python's is called while it is held */
+  PyObject *found = kept_object(dtype);
+  if (found)
+    return Py_NewRef(found);
+  found = find_dtype(numpy, dtype);
   if (!found)
     return NULL;
-  unsigned place = next++ % KEPT;
-  old = kept[place].object;
-  kept[place] = (kept_dtype){dtype, found};
-  Py_XDECREF(old);
+  pthread_mutex_lock(&keeping);
+  if (nkept < KEPT && !kept_object(dtype)) {
+    kept[nkept] = (kept_dtype){dtype, Py_NewRef(found)};
+    __atomic_store_n(&nkept, nkept + 1, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&keeping);
   return found;
 }
 
@@ -203,10 +220,9 @@ static int read_fields(const array_fields *array, dl_dtype dtype, aot_view *view
 
 /* The next array of this element type can be read from its fields. */
 static void learn_dtype(dl_dtype dtype) {
-  PyObject *numpy = find_numpy();
-  if (numpy)
-    known_dtype(numpy, dtype);
+  PyObject *numpy = find_numpy(), *known = numpy ? known_dtype(numpy, dtype) : NULL;
   Py_XDECREF(numpy);
+  Py_XDECREF(known);
   PyErr_Clear();
 }
 
@@ -232,9 +248,10 @@ static PyObject *empty(PyObject *numpy, const aot_value *value, const int64_t *s
   if (!dtype)
     return NULL;
   if (api)
-    return ((maker)api[API_EMPTY])(value->rank, (const intptr_t *)shape, Py_NewRef(dtype), 0);
+    return ((maker)api[API_EMPTY])(value->rank, (const intptr_t *)shape, dtype, 0);
   PyObject *function = PyObject_GetAttr(numpy, aot_names[AOT_NAME_EMPTY]), *extents = function ? aot_int_tuple(shape, value->rank) : NULL;
   PyObject *made = extents ? PyObject_CallFunctionObjArgs(function, extents, dtype, NULL) : NULL;
+  Py_DECREF(dtype);
   Py_XDECREF(function);
   Py_XDECREF(extents);
   return made;

@@ -52,7 +52,7 @@ PyObject *aot_own_array_new(const aot_memory *memory, const aot_value *value, co
 static void dealloc(PyObject *object) {
   aot_own_array *self = (aot_own_array *)object;
   PyTypeObject *type = Py_TYPE(object);
-  give_back(&self->memory, self->consumer);
+  give_back(&self->memory, __atomic_load_n(&self->consumer, __ATOMIC_RELAXED));
   Py_XDECREF(self->stream_owner);
   PyObject_Free(object);
   Py_DECREF(type);

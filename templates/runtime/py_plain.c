@@ -57,18 +57,17 @@ static inline __attribute__((always_inline)) int64_t fill(const aot_plain *plain
  * is asked once, and remembered by its object and its memory. */
 static inline __attribute__((always_inline)) int is_lazy(PyObject *object, const aot_kind *kind, const dl_tensor *tensor, uint64_t address, int64_t count) {
   enum { KNOWN_BITS = 9 };
-  static struct { PyObject *object; uint64_t address; } known[1 << KNOWN_BITS];
+  static uint64_t known[1 << KNOWN_BITS];                      /* object and memory in one word, which threads cannot tear */
   if (!kind->is_neg)
     return 0;
-  size_t place = (size_t)((uint64_t)(uintptr_t)object * UINT64_C(0x9e3779b97f4a7c15) >> (64 - KNOWN_BITS));
+  uint64_t mixed = (uint64_t)(uintptr_t)object * UINT64_C(0x9e3779b97f4a7c15), word = mixed ^ address * UINT64_C(0xd6e8feb86659fd93);
+  size_t place = (size_t)(mixed >> (64 - KNOWN_BITS));
   int remembers = count > 1 && tensor->dtype.code != AOT_DL_COMPLEX;
-  if (remembers && known[place].object == object && known[place].address == address)
+  if (remembers && __atomic_load_n(&known[place], __ATOMIC_RELAXED) == word)
     return 0;
   int lazy = aot_is_lazy(object, kind, tensor->dtype);
-  if (remembers && !lazy) {
-    known[place].object = object;
-    known[place].address = address;
-  }
+  if (remembers && !lazy)
+    __atomic_store_n(&known[place], word, __ATOMIC_RELAXED);
   return lazy;
 }
 
@@ -175,7 +174,7 @@ static inline __attribute__((always_inline)) int call_plain(aot_call *call, PyOb
   frame.device = call->device;
   frame.python = call;
   frame.memory = aot_result_memory;
-  if (!aot_run_familiar(&frame, callable->loaded_context, call->slots))
+  if (!aot_run_familiar(&frame, aot_loaded_context(callable), call->slots))
     return 0;
   if (AOT_UNLIKELY(frame.code))
     aot_raise(frame.code, frame.message);

@@ -164,8 +164,11 @@ static PyObject *find_converter(const aot_kind *kind) {
   Py_XDECREF(name);
   PyErr_Clear();
   const char *home = strcmp(root, "jaxlib") && strcmp(root, "jax") ? root : "jax.numpy";
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), home);
-  return module ? aot_optional(module, AOT_NAME_FROM_DLPACK) : NULL;
+  PyObject *key = PyUnicode_FromString(home), *module = key ? aot_item(PyImport_GetModuleDict(), key) : NULL;
+  PyObject *found = module ? aot_optional(module, AOT_NAME_FROM_DLPACK) : NULL;
+  Py_XDECREF(key);
+  Py_XDECREF(module);
+  return found;
 }
 
 static int convert(const aot_call *call, aot_output *output) {

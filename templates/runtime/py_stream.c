@@ -63,8 +63,9 @@ static int from_cuda_interface(PyObject *array, void **stream) {
     PyErr_Clear();
     return 0;
   }
-  PyObject *found = PyDict_Check(dict) ? PyDict_GetItemWithError(dict, aot_names[AOT_NAME_STREAM]) : NULL;
+  PyObject *found = PyDict_Check(dict) ? aot_item(dict, aot_names[AOT_NAME_STREAM]) : NULL;
   int status = found && found != Py_None ? (read_int(found, stream) ? -1 : 1) : 0;
+  Py_XDECREF(found);
   Py_DECREF(dict);
   return status;
 }
@@ -73,6 +74,7 @@ static int from_cuda_interface(PyObject *array, void **stream) {
 static PyObject *cupy_stream(void) {
   PyObject *module = aot_imported(AOT_NAME_CUPY), *cuda = module ? aot_optional(module, AOT_NAME_CUDA) : NULL;
   PyObject *current = cuda ? PyObject_CallMethodObjArgs(cuda, aot_names[AOT_NAME_CURRENT_STREAM], NULL) : NULL;
+  Py_XDECREF(module);
   Py_XDECREF(cuda);
   return current;
 }

@@ -898,6 +898,12 @@ def case_threads() -> None:
                 x = np.full(n + 2, n, "int32")
                 assert content(demo.waiting(ExchangeArray(x, "int32"))).tolist() == [7] * n
                 assert (content(demo.twice(CudaArray(F32_8 + seed))) == 2 * (F32_8 + seed)).all()
+                assert demo.make(n=n).shape == (n,)
+                demo.plain(0, n=1, grid=1, block=32)
+                refused(TypeError, "has no argument or option 'm'", demo.plain, 0, m=1, grid=1, block=32)
+                if i % 10 == 0:  # types that nobody has met, more than are remembered
+                    kind = type("Own", (ExchangeArray,), {})
+                    assert (content(demo.twice(x=kind(F32_8 + seed))) == 2 * (F32_8 + seed)).all()
         except BaseException as error:
             failures.append(repr(error))
             raise
