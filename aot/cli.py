@@ -46,6 +46,7 @@ def cli() -> None:
 @click.option("--sdist", is_flag=True, help="Also a source distribution, which needs only a C compiler.")
 @click.option("--tvm-ffi", is_flag=True, help="The extension exports its functions to tvm-ffi, too.")
 @click.option("--c", is_flag=True, help="Also a header and a static library, for C and C++ without Python.")
+@click.option("--free-threaded", metavar="PYTHON", help="A wheel for this Python without a lock, such as 3.13t.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
 @click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
 @click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")

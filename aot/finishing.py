@@ -50,7 +50,7 @@ def finish(
     tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
     files = _package(planned, compiled, result.left_out)
     fileset.write_tree(files, result.tree)
-    options = wheel.Options(sdist=planned.sdist, epoch=planned.engine.epoch)
+    options = wheel.Options(sdist=planned.sdist, python=planned.python, epoch=planned.engine.epoch)
     made = packing.wheel_of(files, result.tree, planned.work / "wheel", options, levels)
     for note in levels.notes():
         tell.note(note)

@@ -51,8 +51,8 @@ def wheel_of(files: FileSet, tree: Path, folder: Path, options: wheel.Options, l
 
 
 def _built(tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> BuiltWheel:
-    """A new wheel; the runtime in it need not be compiled when the cache has it."""
-    if options.pure:
+    """A new wheel; the runtime in it need not be compiled when the cache has it, for ordinary Pythons."""
+    if options.pure or options.python:
         return wheel.build(tree, folder, options)
     runtime = runtimeobjects.given(levels, folder)
     made = wheel.build(tree, folder, dataclasses.replace(options, runtime=runtime))

@@ -71,7 +71,8 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResul
 def _everything(planned: Plan, jobs: Sequence[CompileJob]) -> str:
     """The digest of all that the result depends on, the places of its files included."""
     digest = hashlib.sha256(f"{packid.identity()} {resources.digest(resources.templates())}".encode())
-    for value in (planned.package, planned.archs, planned.left_out, planned.notes, planned.out, planned.sdist):
+    of_package = (planned.package, planned.archs, planned.left_out, planned.notes, planned.out, planned.sdist)
+    for value in (*of_package, planned.python):
         digest.update(f"{value}\n".encode())
     digest.update(f"{planned.engine.epoch} {planned.compress} {planned.tvm_ffi} {planned.c}\n".encode())
     for each in jobs:

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import archlist, config, driver, engine, fatbin, fileset, naming, selection, sources, toolchain
+from aot import archlist, config, driver, engine, fatbin, fileset, freethreaded, naming, selection, sources, toolchain
 from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
 from aot.engine import LOCAL, Engine
 from aot.errors import ArchUnfit, ConfigError, UsageError
+from aot.freethreaded import FreeThreaded
 from aot.selection import Selection
 from aot.sources import SourceFile
 from aot.toolchain import Toolchain
@@ -49,6 +50,8 @@ class BuildRequest:
     """The extension exports its functions to tvm-ffi."""
     c: bool = False
     """Also a header and a static library for C."""
+    free_threaded: str | None = None
+    """A free-threaded Python, which the wheel is for: ``3.13t``, or its executable."""
     jobs: int | None = None
     ptx: bool | None = None
     compress: str | None = None
@@ -110,6 +113,8 @@ class Plan:
     sdist: bool
     tvm_ffi: bool
     c: bool
+    python: FreeThreaded | None
+    """Whom the wheel is for, instead of every ordinary Python."""
     out: Path
     work: Path
     dump: Path | None
@@ -151,6 +156,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         sdist=request.sdist,
         tvm_ffi=request.tvm_ffi,
         c=request.c,
+        python=freethreaded.find(request.free_threaded) if request.free_threaded is not None else None,
         out=out,
         work=work,
         dump=dump,

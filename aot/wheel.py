@@ -26,6 +26,7 @@ from pathlib import Path
 
 from aot import fileset, forked
 from aot.errors import PackageError, ToolMissing
+from aot.freethreaded import FreeThreaded
 from aot.wheelfile import extension_of, problems, retagged
 
 _MODULES = ("scikit_build_core", "auditwheel", "elftools")
@@ -34,6 +35,8 @@ _PROGRESS = re.compile(r"-- |\[\d+/\d+\] |\*+ |TIP ")
 _SHOWN = 60
 """Lines of a failed build that are shown."""
 _SETTINGS = {"NO_COLOR": "1", "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
+_ABI = ".abi3."
+"""In the file name of an extension for every ordinary Python."""
 BUILT = "cmake"
 """CMake's folder in that of the wheel."""
 
@@ -45,6 +48,8 @@ class Options:
     sdist: bool = False
     pure: bool = False
     """The tree has no extension."""
+    python: FreeThreaded | None = None
+    """Whom the wheel is for, instead of every ordinary Python from 3.10 on."""
     epoch: int = 315532800
     """Date of all files, in seconds; the default is the first that a zip file can hold."""
     runtime: Path | None = None
@@ -69,13 +74,19 @@ def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     made = fileset.make_folder(folder / "made")
     for old in made.iterdir():
         fileset.remove(old)
-    _backend(tree.resolve(), made.resolve(), options, (folder / BUILT).resolve())
+    built = folder / (f"{BUILT}-{options.python.tag}" if options.python else BUILT)
+    _backend(tree.resolve(), made.resolve(), options, built.resolve())
     raw = _one(made, "*.whl")
-    platform = "any" if options.pure else _checked(tree, raw)
-    name, data = retagged(raw.name, fileset.read_file(raw), platform, options.epoch)
+    platform = "any" if options.pure else _checked(tree, raw, options.python)
+    name, data = retagged(raw.name, fileset.read_file(raw), f"{_tag(raw, options)}-{platform}", options.epoch)
     fileset.write_file(folder / name, data)
     archive = _one(made, "*.tar.gz") if options.sdist else None
     return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)
+
+
+def _tag(raw: Path, options: Options) -> str:
+    """Python and ABI of the wheel."""
+    return options.python.tag if options.python else "-".join(raw.stem.split("-")[-3:-1])
 
 
 def _check_tools() -> None:
@@ -90,10 +101,15 @@ def _check_tools() -> None:
 def _backend(tree: Path, made: Path, options: Options, built: Path) -> None:
     """Has scikit-build-core build the tree, through the hooks that every frontend calls.
 
-    The build folder is kept: what is the same in the next build is not compiled again.
+    The build folder is kept: what is the same in the next build is not compiled again. Another Python than ours is
+    CMake's business alone: nothing has to be installed in it.
     """
     # Named also when it is empty, since CMake remembers.
     settings = {"build-dir": str(built), "cmake.define.AOT_RUNTIME": str(options.runtime or "")}
+    if options.python:
+        settings["cmake.python-hints"] = "false"
+        settings["cmake.define.Python_EXECUTABLE"] = options.python.executable
+        settings["cmake.define.SKBUILD_SABI_COMPONENT"] = ""
 
     def work() -> None:
         os.chdir(tree)
@@ -147,7 +163,7 @@ def _one(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-def _checked(tree: Path, raw: Path) -> str:
+def _checked(tree: Path, raw: Path, python: FreeThreaded | None) -> str:
     """The platform of a wheel, of which auditwheel and we look at the extension at the same time."""
 
     def show() -> None:
@@ -156,7 +172,7 @@ def _checked(tree: Path, raw: Path) -> str:
 
     asked = _begin(show)
     try:
-        _check(tree, raw.name, fileset.read_file(raw))
+        _check(tree, raw, _ABI if python is None else f".cpython-{python.tag.partition('-cp')[2]}-")
     finally:
         printed = _ended("auditwheel", asked)
     report = json.loads(printed)
@@ -166,9 +182,11 @@ def _checked(tree: Path, raw: Path) -> str:
     return str(report["overall_tag"])
 
 
-def _check(tree: Path, name: str, data: bytes) -> None:
-    module, library = extension_of(data)
+def _check(tree: Path, raw: Path, abi: str) -> None:
+    name, library = extension_of(fileset.read_file(raw))
     blobs = {path.name: fileset.read_file(path) for path in sorted((tree / "blobs").glob("*.fatbin"))}
-    found = [*problems(module, library, blobs), *([] if "-cp310-abi3-" in name else [f"the wheel is tagged {name}"])]
+    found = problems(name.partition(".")[0], library, blobs)
+    if abi not in name:
+        found.append(f"its extension is {name}, not for the ABI '{abi.strip('.-')}'")
     if found:
-        raise PackageError(f"{name} is not what it should be\n  " + "\n  ".join(found))
+        raise PackageError(f"{raw.name} is not what it should be\n  " + "\n  ".join(found))

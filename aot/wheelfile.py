@@ -1,8 +1,8 @@
-"""A wheel as bytes: another platform tag, the extension inside, and what may be wrong with it.
+"""A wheel as bytes: another tag, the extension inside, and what may be wrong with it.
 
 In: bytes of a wheel or of its extension. Out: bytes and words. Nothing is written.
 
->>> retagged("a-1-cp310-abi3-linux_x86_64.whl", data, "manylinux_2_34_x86_64", 315532800)[0]   # doctest: +SKIP
+>>> retagged("a-1-cp310-abi3-linux_x86_64.whl", data, "cp310-abi3-manylinux_2_34_x86_64", 0)[0]   # doctest: +SKIP
 'a-1-cp310-abi3-manylinux_2_34_x86_64.whl'
 """
 
@@ -41,17 +41,18 @@ _BEGINNING = 8
 """Bytes of a fatbin before those that differ."""
 
 
-def retagged(name: str, data: bytes, platform: str, epoch: int) -> tuple[str, bytes]:
-    """The wheel under another platform tag: file name, WHEEL, RECORD and the manifest's machines; all else is kept."""
-    stem, _, old = name.removesuffix(".whl").rpartition("-")
+def retagged(name: str, data: bytes, tag: str, epoch: int) -> tuple[str, bytes]:
+    """The wheel under another tag: file name, WHEEL, RECORD and the manifest's machines; all else is kept."""
+    stem = name.rsplit("-", 3)[0]
+    platform = tag.rpartition("-")[2]
     files = dict(_members(data))
     (info,) = {path.partition("/")[0] for path in files if path.endswith(".dist-info/WHEEL")}
     tags = files[f"{info}/WHEEL"].decode("utf-8")
-    files[f"{info}/WHEEL"] = re.sub(rf"-{re.escape(old)}$", f"-{platform}", tags, flags=re.MULTILINE).encode("utf-8")
+    files[f"{info}/WHEEL"] = re.sub(r"^Tag: .*$", f"Tag: {tag}", tags, flags=re.MULTILINE).encode("utf-8")
     for path in [path for path in files if path.endswith(_MANIFEST)]:
         files[path] = _for_machine(files[path], platform)
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
-    return f"{stem}-{platform}.whl", _zipped(files, last=f"{info}/RECORD", date=time.gmtime(epoch)[:6])
+    return f"{stem}-{tag}.whl", _zipped(files, last=f"{info}/RECORD", date=time.gmtime(epoch)[:6])
 
 
 def _for_machine(manifest: bytes, platform: str) -> bytes:
@@ -65,12 +66,12 @@ def _for_machine(manifest: bytes, platform: str) -> bytes:
 
 
 def extension_of(data: bytes) -> tuple[str, bytes]:
-    """Module name and bytes of the one extension in a wheel."""
+    """File name and bytes of the one extension in a wheel."""
     found = [(path, content) for path, content in _members(data) if path.endswith(".so")]
     if len(found) != 1:
         raise PackageError(f"the wheel holds {len(found)} extensions, expected one")
     path, content = found[0]
-    return path.rpartition("/")[2].partition(".")[0], content
+    return path.rpartition("/")[2], content
 
 
 def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[str]:

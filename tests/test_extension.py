@@ -149,9 +149,9 @@ def test_wheel_is_what_it_should_be(made: wheel.BuiltWheel) -> None:
     assert name == f"demopkg-1.0-cp310-abi3-{made.platform}.whl"
     assert made.platform.startswith("manylinux_2_")
     assert len(data) <= len(source.BLOB) + 150_000
-    module, library = extension_of(data)
-    assert module == "_demopkg"
-    assert problems(module, library, {"demo.fatbin": source.BLOB}) == []
+    extension, library = extension_of(data)
+    assert extension == "_demopkg.abi3.so"
+    assert problems("_demopkg", library, {"demo.fatbin": source.BLOB}) == []
     assert problems("_other", library, {"x": b"not in it at all", "y": b"\0"})[0].startswith(
         "it exports PyInit__demopkg"
     )
