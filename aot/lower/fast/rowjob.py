@@ -88,6 +88,9 @@ class Tile:
             imageneeds.mark(launch, self.need)
         if self.flexible:
             launch.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([self.group])
+        if self.keep == MEMORY:
+            # Many vectors are in flight, and ptxas would rather spill some than have one block less.
+            launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
 
     def sizes(self) -> dict[str, int]:
         """As reports and ``aot.toml`` name them."""

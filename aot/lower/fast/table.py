@@ -209,7 +209,8 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     if wide == 1:
         return []
     held = _held(facts)
-    tiles = [Tile(_ROW, group, rows, 1, wide, MASKED) for group, rows in _SHORT[1:]]
+    # Each is tried for rows that are too long for those before: their first chunks are whole.
+    tiles = [Tile(_ROW, 8, 16, 2, wide, MASKED), Tile(_ROW, 16, 8, 2, wide, MASKED, whole=1)]
     tiles.append(Tile(_ROW, _WARP, 4, held.warp, wide, MASKED, whole=1))
     vectors = held.block[-1]
     tiles.append(Tile(_ROW, _BLOCK, 1, vectors, wide, MASKED, flexible=True, whole=vectors // 2))
