@@ -1,7 +1,8 @@
 """The kernels of a region that reduces everything to one result: a full sum and what is done with it.
 
 In: a region of one row, whose results are all for the row, its places, and the width of vectors. Out: two launches, or
-one where it is little work: blocks of the first one leave a partial result each, the second one is a single block.
+one where it is little work: blocks of the first one leave a partial result each, the second one is a single block, made
+ready while they still work.
 
 Threads have many vectors in flight, and none of them asks whether it is inside: the last turn does, and what is left
 behind the last vector is read element by element. The order of combining depends on the extents only.
@@ -16,7 +17,7 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, tiling
+from aot.lower import followers, rtcalls, tiling
 from aot.lower.fast import bodies, places, rowstores
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
 from aot.lower.fast.exchange import Exchange, shared_memory
@@ -25,9 +26,9 @@ from aot.lower.fast.rowjob import Job
 
 NAME = "total"
 _THREADS = 256
-_UNROLL = 4
+_UNROLL = 8
 """Vectors of a thread and turn."""
-_BLOCKS = 1024
+_BLOCKS = 528
 """Of the first launch, about."""
 _FINISH = 1024
 """Threads of the second launch."""
@@ -65,7 +66,7 @@ def _launch(job: Job, width: int) -> None:
         kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
         memories = [memref.AllocOp(ir.MemRefType.get([dynamic], kind), [blocks], []).result for kind in kinds]
         _first(job, width, blocks, memories)
-        _second(job, blocks, memories)
+        followers.follow(partial(_second, job, blocks, memories))
         for memory in memories:
             memref.DeallocOp(memory)
         scf.YieldOp([])
@@ -93,6 +94,8 @@ def _first(job: Job, width: int, blocks: ir.Value, memories: Sequence[ir.Value])
     """Leave partial results; without memory for them, finish: then everything is the block's."""
     body = _kernel(job, NAME, blocks, {"threads": _THREADS, "vectors": _unroll(job), "width": width})
     with ir.InsertionPoint.at_block_terminator(body):
+        if memories:
+            followers.call()
         kernel = _Kernel(job, width, _THREADS, body)
         partial = kernel.exchanged(kernel.own(blocks))
         if not memories:
@@ -103,7 +106,7 @@ def _first(job: Job, width: int, blocks: ir.Value, memories: Sequence[ir.Value])
                 memref.StoreOp(value, memory, [body.arguments[0]])
 
 
-def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> None:
+def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> ir.Block:
     body = _kernel(job, f"{NAME}-finish", rtcalls.index(1), {"threads": _FINISH})
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = _Kernel(job, 1, _FINISH, body)
@@ -112,6 +115,7 @@ def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> None:
             found = [memref.LoadOp(memory, [loop.induction_variable]).result for memory in memories]
             scf.YieldOp(kernel.combine(list(loop.inner_iter_args), found))
         kernel.finish(kernel.exchanged(list(loop.results)))
+    return body
 
 
 @dataclass
@@ -160,14 +164,15 @@ class _Kernel:
         columns, number = self.job.space.columns.value, self.block.arguments[0]
         vectors = arith.DivUIOp(columns, rtcalls.index(self.width)).result
         whole = arith.DivUIOp(vectors, rtcalls.index(self.threads * _unroll(self.job))).result
-        loop = scf.ForOp(number, whole, blocks, self.neutral(self.width))
+        # The turn after a block's last one tells whether the turn behind all whole ones is the block's.
+        loop = scf.ForOp(number, whole, blocks, [number, *self.neutral(self.width)])
         with ir.InsertionPoint(loop.body):
-            done = list(loop.inner_iter_args)
+            done = list(loop.inner_iter_args)[1:]
             for each in self._elements(self.code, self._vectors(loop.induction_variable)):
                 done = self.combine(done, each)
-            scf.YieldOp(done)
-        mine = arith.CmpIOp(arith.CmpIPredicate.eq, arith.RemUIOp(whole, blocks).result, number).result
-        running = list(loop.results)
+            scf.YieldOp([arith.AddIOp(loop.induction_variable, blocks).result, *done])
+        following, *running = loop.results
+        mine = arith.CmpIOp(arith.CmpIPredicate.eq, following, whole).result
         branch = scf.IfOp(mine, [value.type for value in running], has_else=True)
         with ir.InsertionPoint(branch.then_block):
             scf.YieldOp(self._last(running, self._vectors(whole), vectors))
