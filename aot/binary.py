@@ -1,10 +1,10 @@
-"""Images: device code to cubins and PTX through gpu-module-to-binary, and all of a source into one fatbin.
+"""Images: device code to PTX through gpu-module-to-binary, PTX to cubins, and all of a source into one fatbin.
 
-In: modules that ``lower.device`` made, one per target. Out: Images with ptxas' report on them, then one
+In: modules that ``lower.device`` made, and PTX. Out: Images with ptxas' report on them, then one
 model.FatBinary, which also goes back into the module as the gpu.binary's object.
 
->>> image = cubin(lowered, target("sm_80"), "sm_80", tools)             # doctest: +SKIP
->>> merge("softmax", [image], "none").images[0].target                  # doctest: +SKIP
+>>> image = cubin(translate(lowered, tools), Order("f.mlir", target("sm_80"), "sm_80", tools))   # doctest: +SKIP
+>>> merge("softmax", [image], "none").images[0].target                                           # doctest: +SKIP
 'sm_80'
 """
 
@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from aot import arch, fatbin, forked, mlir, ptxas
+from aot import arch, fatbin, forked, mlir, ptxas, ptxtext
 from aot import cubin as elf
 from aot.arch import Target, Version
 from aot.errors import CompilerCrash, MismatchError
 from aot.model import FatBinary, Image, Usage
+from aot.ptxtext import Header
 from aot.toolchain import Toolchain
 
-_VERSION = re.compile(rb"^\.version (\d+)\.(\d+)", re.MULTILINE)
 _UNRESOLVED = re.compile(r"\.extern \.func[^;]*?\b(__nv_\w+)", re.DOTALL)
 
 
@@ -40,47 +40,79 @@ class BuiltImage:
     """The PTX that it was made from, for ``--dump``."""
 
 
-def cubin(
-    module: mlir.Module, target: Target, requested: str, tools: Toolchain, *, lineinfo: bool = False
-) -> BuiltImage:
-    """Assemble one target's code. The module keeps its gpu.module: a copy is translated."""
-    subject = module.context.aot_path or "module"
-    text = _translate(module, tools)
-    options = ("-v", "--opt-level", "3", *(("-lineinfo",) if lineinfo else ()))
-    data, words = ptxas.assemble(text, target, subject, tools, options)
-    report = ptxas.report(words)
-    usage = _usage(data, report, f"{subject}: {target.name}")
-    version = _VERSION.search(text)
-    isa = f"{int(version[1])}.{int(version[2])}" if version else ""
-    image = Image(requested, target.name, target.kind, len(data), isa)
-    notes = tuple(f"{target.name}: {each}" for each in report.warnings)
-    return BuiltImage(image, data, usage, notes, text.decode())
+@dataclass(frozen=True)
+class Order:
+    """What an image is made for, and with."""
+
+    subject: str
+    """The source, for messages."""
+    target: Target
+    requested: str
+    tools: Toolchain
+    lineinfo: bool = False
+    """Machine code says which line it comes from."""
 
 
-def ptx(lower: Callable[[Version], mlir.Module], target: Target, requested: str, tools: Toolchain) -> BuiltImage:
+def translate(module: mlir.Module, tools: Toolchain) -> bytes:
+    """The PTX of the module's single gpu.module, which it keeps: a copy is translated."""
+    ir, gpu = mlir.bindings(), mlir.dialect("gpu")
+    copy = module.operation.clone()
+    # Named also where the bindings carry a libdevice of their own: no other toolkit may be looked for.
+    translation = f'gpu-module-to-binary{{format=isa toolkit="{tools.toolkit}"}}'
+    try:
+        mlir.run_passes(copy, [translation], "translating device code")
+        binaries = [op for op in mlir.walk(copy) if op.name == "gpu.binary"]
+        assert len(binaries) == 1, f"{len(binaries)} gpu.modules were not joined"
+        objects = ir.ArrayAttr(binaries[0].attributes["objects"])
+        assert len(objects) == 1, f"{len(objects)} targets in one translation"
+        return bytes(gpu.ObjectAttr(objects[0]).object).rstrip(b"\0")
+    finally:
+        copy.operation.erase()
+
+
+def cubin(text: bytes, order: Order) -> BuiltImage:
+    """Assemble PTX for one target."""
+    options = ("-v", "--opt-level", "3", *(("-lineinfo",) if order.lineinfo else ()))
+    data, words = ptxas.assemble(text, order.target, order.subject, order.tools, options)
+    report, name = ptxas.report(words), order.target.name
+    usage = _usage(data, report, f"{order.subject}: {name}")
+    notes = tuple(f"{name}: {each}" for each in report.warnings)
+    return BuiltImage(_image(order, data, text), data, usage, notes, text.decode())
+
+
+def ptx(lower: Callable[[Version], mlir.Module], number: int, order: Order) -> BuiltImage:
     """Translate to PTX at the lowest ISA version that LLVM can select instructions for, and have ptxas check it.
 
     ``lower`` makes the module for a version. LLVM aborts where a version lacks an instruction, so each
-    version is tried in a process of its own.
+    version is tried in a process of its own. ``number`` is the image's position among the source's.
     """
-    versions = [each for each in arch.ptx_versions(target) if each <= tools.ptx]
-    words = ""
-    for version in versions:
+    tools, words = order.tools, ""
+    for version in (each for each in arch.ptx_versions(order.target) if each <= tools.ptx):
         module = lower(version)
-        tried = forked.attempt(partial(_translate, module, tools))
+        tried = forked.attempt(partial(translate, module, tools))
         if tried.died:
             words = tried.words
             continue
         # An error that was handled is met again here, where it can be raised.
-        text = tried.data or _translate(module, tools)
-        _check_ptx(text, module.context.aot_path or "module", target, tools)
-        image = Image(requested, target.name, target.kind, len(text), f"{version[0]}.{version[1]}")
-        return BuiltImage(image, text, ptx=text.decode())
+        text = tried.data or translate(module, tools)
+        text = ptxtext.adapted(text, Header(order.target.chip, version, number))
+        _check_ptx(text, order)
+        return plain(text, order)
     raise CompilerCrash(
-        f"LLVM cannot translate the code to PTX for {target.name} at any ISA version up to "
+        f"LLVM cannot translate the code to PTX for {order.target.name} at any ISA version up to "
         f"{tools.ptx[0]}.{tools.ptx[1]}\n{words}".rstrip(),
         hint="`--no-ptx` leaves the PTX out",
     )
+
+
+def plain(text: bytes, order: Order) -> BuiltImage:
+    """PTX that ptxas has taken."""
+    return BuiltImage(_image(order, text, text), text, ptx=text.decode())
+
+
+def _image(order: Order, data: bytes, text: bytes) -> Image:
+    version = ptxtext.version(text)
+    return Image(order.requested, order.target.name, order.target.kind, len(data), f"{version[0]}.{version[1]}")
 
 
 def merge(name: str, built: Sequence[BuiltImage], compress: str = "none") -> FatBinary:
@@ -109,24 +141,6 @@ def embed(module: mlir.Module, binary: FatBinary) -> None:
                 op.operation.erase()
 
 
-def _translate(module: mlir.Module, tools: Toolchain) -> bytes:
-    """The PTX of the module's single gpu.module."""
-    ir, gpu = mlir.bindings(), mlir.dialect("gpu")
-    copy = module.operation.clone()
-    try:
-        # Named also where the bindings carry a libdevice of their own: no other toolkit may be looked for.
-        mlir.run_passes(
-            copy, [f'gpu-module-to-binary{{format=isa toolkit="{tools.toolkit}"}}'], "translating device code"
-        )
-        binaries = [op for op in mlir.walk(copy) if op.name == "gpu.binary"]
-        assert len(binaries) == 1, f"{len(binaries)} gpu.modules were not joined"
-        objects = ir.ArrayAttr(binaries[0].attributes["objects"])
-        assert len(objects) == 1, f"{len(objects)} targets in one translation"
-        return bytes(gpu.ObjectAttr(objects[0]).object).rstrip(b"\0")
-    finally:
-        copy.operation.erase()
-
-
 def _usage(data: bytes, report: ptxas.Report, place: str) -> tuple[tuple[str, Usage], ...]:
     """ptxas' report by kernel, checked against the cubin itself."""
     said = {each.name: each for each in report.kernels}
@@ -142,9 +156,9 @@ def _usage(data: bytes, report: ptxas.Report, place: str) -> tuple[tuple[str, Us
     return tuple(found)
 
 
-def _check_ptx(text: bytes, subject: str, target: Target, tools: Toolchain) -> None:
+def _check_ptx(text: bytes, order: Order) -> None:
     """Assemble PTX once, since nobody would hear of a mistake before a newer GPU meets it."""
     missing = _UNRESOLVED.search(text.decode())
     if missing:
-        raise ptxas.libdevice_missing(missing[1], subject, tools)
-    ptxas.assemble(text, target, subject, tools, ("-O0",))
+        raise ptxas.libdevice_missing(missing[1], order.subject, order.tools)
+    ptxas.assemble(text, order.target, order.subject, order.tools, ("-O0",))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from aot import (
     fileset,
     forked,
     host,
+    images,
     lexer,
     lower,
     mlir,
@@ -34,27 +35,17 @@ from aot import (
     spills,
     toolchain,
 )
-from aot.arch import PTX, Target, Version
-from aot.binary import BuiltImage
+from aot.arch import PTX
 from aot.dump import Dump
-from aot.errors import AotError, ArchUnfit, LoweringError, SourceError, together
+from aot.errors import LoweringError, SourceError
+from aot.images import Bench
 from aot.job import CompileJob
 from aot.lexer import FunctionText
-from aot.lower import LoweredSource, Options, Request, device
+from aot.lower import LoweredSource, Options, Request
 from aot.model import CompiledSource, FatBinary, Function, HostObject, Kernel
 from aot.selection import Selection
 from aot.toolchain import Toolchain
 from aot.wishes import Dropped
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What device code is made with."""
-
-    tools: Toolchain
-    dump: Dump
-    crew: forked.Crew
-    lineinfo: bool = False
 
 
 def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
@@ -81,7 +72,7 @@ def _compile(
         selected, remarks = _narrow(job, lowered, tools)
         needs = {arch.target(each.needs) for each in kernels if each.needs}
         selected = selection.specialised(selected, [each for each in needs if toolchain.supports(tools, each)])
-        blob, notes = _device(job, lowered, selected, Bench(tools, dump, crew, job.lineinfo))
+        blob, notes = _device(job, lowered, selected, Bench(job.path, tools, dump, crew, job.lineinfo))
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
             dump("binary", lowered.host)
@@ -178,53 +169,12 @@ def _device(
         return _ready(job, lowered, selected)
     if lowered.device is None:
         return None, ()
-    built = _images(job, lowered.device, selected, bench)
+    built = images.build(lowered.device, selected.picks, bench)
     # Not the source's name: sources with the same kernels get the same bytes, which a package holds once.
     name = min((kernel.symbol for kernel in lowered.kernels), default=job.name)
     blob = binary.merge(name, built, job.compress)
     bench.dump.keep("images.fatbin", blob.data)
     return blob, tuple(note for each in built for note in each.notes)
-
-
-def _images(job: CompileJob, isolated: mlir.Module, selected: Selection, bench: Bench) -> list[BuiltImage]:
-    """One image per target; all targets that the code does not fit are reported together."""
-    built: list[BuiltImage] = []
-    unfit: list[AotError] = []
-    lowering = device.Lowering(isolated, bench.lineinfo)
-    tasks = []
-    for number, pick in enumerate(selected.picks):
-        try:
-            # Before the targets part: most of the way is the same for all.
-            lowering.prepare(pick.image)
-        except ArchUnfit as error:
-            unfit.append(error)
-        else:
-            tasks.append(partial(_image, lowering, pick.image, pick.requested, number, bench))
-    # Files of --dump are numbered in their order.
-    for result in forked.spread(tasks, forked.Alone() if job.dump else bench.crew):
-        try:
-            built.append(result())
-        except ArchUnfit as error:
-            unfit.append(error)
-    if unfit:
-        raise together(unfit, f"{job.path}: {len(unfit)} of the requested architectures do not fit")
-    return built
-
-
-def _image(lowering: device.Lowering, target: Target, requested: Target, number: int, bench: Bench) -> BuiltImage:
-    """One target's image."""
-
-    def lowered(version: Version) -> mlir.Module:
-        return lowering.lower(device.DeviceJob(target, version, number), bench.dump)
-
-    if target.kind == PTX:
-        built = binary.ptx(lowered, target, requested.name, bench.tools)
-    else:
-        version = arch.cubin_ptx(target, bench.tools.ptx)
-        assert version is not None, f"{target.name} was checked against the toolchain"
-        built = binary.cubin(lowered(version), target, requested.name, bench.tools, lineinfo=bench.lineinfo)
-    bench.dump.keep(f"{target.name}.ptx", built.ptx.encode())
-    return built
 
 
 def _placed(kernels: Sequence[Kernel], blob: FatBinary | None) -> tuple[Kernel, ...]:

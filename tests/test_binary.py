@@ -9,14 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from aot import arch, archlist, binary, cubin, fatbin, forked, mlir, process, ptxas, toolchain
-from aot.arch import PTX, Target, target
-from aot.binary import BuiltImage
+from aot import arch, archlist, binary, cubin, fatbin, forked, images, mlir, process, ptxas, ptxtext, toolchain
+from aot.arch import target
+from aot.binary import BuiltImage, Order
+from aot.dump import Dump
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, MismatchError, ToolMissing, UsageError
 from aot.fatbin import Given, Part
-from aot.lower import device, imagenumber
+from aot.forked import Alone
+from aot.images import Bench
+from aot.lower import device
 from aot.lower.device import DeviceJob, Lowering
 from aot.model import FatBinary
+from aot.ptxtext import Header
+from aot.samecode import same_code
+from aot.selection import Pick
 from aot.toolchain import Toolchain
 
 PATH = "kernels/k.mlir"
@@ -45,6 +51,8 @@ gpu.module @k {{
   }}
 }}
 """
+TYPES = [(kind, "arith.addf", "arith.maximumf", "addf") for kind in ("f16", "bf16", "f32", "f64")]
+TYPES += [(kind, "arith.muli", "arith.maxsi", "maxs") for kind in ("i32", "i64")]
 EMPTY = "gpu.module @k { gpu.func @f(%a: memref<?xf32>) kernel { gpu.return } }"
 
 
@@ -56,18 +64,8 @@ def tools() -> Toolchain:
 def build(source: str, archs: str, tools: Toolchain) -> tuple[BuiltImage, ...]:
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(source.encode(), PATH, ctx))
-        targets = archlist.parse(archs).targets
-        return tuple(image(isolated, each, number, tools) for number, each in enumerate(targets))
-
-
-def image(isolated: mlir.Module, wanted: Target, number: int, tools: Toolchain) -> BuiltImage:
-    if wanted.kind == PTX:
-        return binary.ptx(
-            lambda version: Lowering(isolated).lower(DeviceJob(wanted, version, number)), wanted, wanted.name, tools
-        )
-    version = arch.cubin_ptx(wanted)
-    assert version is not None
-    return binary.cubin(Lowering(isolated).lower(DeviceJob(wanted, version, number)), wanted, wanted.name, tools)
+        picks = [Pick(each, each) for each in archlist.parse(archs).targets]
+        return tuple(images.build(isolated, picks, Bench(PATH, tools, Dump(None), Alone())))
 
 
 ALL = "75,80,86,89,90,90a,100,100a,103,110,120"
@@ -129,12 +127,54 @@ def test_each_image_knows_its_position(built: tuple[BuiltImage, ...]) -> None:
 
 
 def test_the_position_costs_the_kernels_nothing(tools: Toolchain, built: tuple[BuiltImage, ...]) -> None:
+    with_position = built[1].ptx
+    declared = next(line for line in with_position.splitlines() if "aot_image" in line)
+    without = with_position.replace(declared, "")
+    assert binary.cubin(without.encode(), Order(PATH, target("sm_80"), "sm_80", tools)).usage == built[1].usage
+
+
+def test_what_is_shared_is_what_llvm_would_write(tools: Toolchain) -> None:
+    """Of code with arithmetic of all types and atomics, for every architecture that another one speaks for."""
+    source = kernel_of_all_types()
     with mlir.context() as ctx:
-        isolated = device.isolate(mlir.parse(TWO_KERNELS.encode(), PATH, ctx))
-        module = Lowering(isolated).lower(DeviceJob(target("sm_80"), (8, 8)))
-        next(op for op in mlir.walk(module) if mlir.symbol_name(op) == imagenumber.IMAGE_ID).erase()
-        without = binary.cubin(module, target("sm_80"), "sm_80", tools)
-    assert without.usage == built[1].usage
+        lowering = Lowering(device.isolate(mlir.parse(source.encode(), PATH, ctx)))
+        own = {
+            name: binary.translate(lowering.lower(DeviceJob(target(name), (8, 8))), tools)
+            for name in ("sm_80", "sm_86", "sm_87", "sm_89")
+        }
+    for name, text in own.items():
+        assert same_code(target(name), target("sm_80"))
+        assert ptxtext.adapted(own["sm_80"], Header(name, (8, 8), 0)) == text
+
+
+WIDE = (
+    "gpu.module @k { llvm.func @f(%p: !llvm.ptr<1>) attributes {nvvm.kernel} {\n"
+    "%x = llvm.load %p {alignment = 32 : i64} : !llvm.ptr<1> -> vector<8xf32>\n%y = llvm.fadd %x, %x : vector<8xf32>\n"
+    "llvm.store %y, %p {alignment = 32 : i64} : vector<8xf32>, !llvm.ptr<1>\nllvm.return } }"
+)
+
+
+@pytest.mark.parametrize(("source", "shared"), [(EMPTY, True), (WIDE, False)], ids=["any version", "a later version"])
+def test_ptx_is_the_text_of_a_cubin_where_its_lowest_version_has_all_of_it(
+    source: str, shared: bool, tools: Toolchain
+) -> None:
+    cubin_of, newer = build(source, "100,100+PTX", tools)
+    assert newer.image.ptx_version == "8.6"
+    assert (cubin_of.image.ptx_version == "8.6") == shared
+    assert ("st.global.v4.b64" in cubin_of.ptx) != shared
+    assert "st.global.v4.b64" not in newer.ptx
+    assert (newer.ptx.replace(" = 1;", ";") == cubin_of.ptx) == shared
+
+
+def kernel_of_all_types() -> str:
+    body = "".join(
+        f"%x{n} = memref.load %a{n}[%i] : memref<?x{kind}>\n%y{n} = {add} %x{n}, %x{n} : {kind}\n"
+        f"%z{n} = {mul} %y{n}, %x{n} : {kind}\nmemref.store %z{n}, %a{n}[%i] : memref<?x{kind}>\n"
+        f"%r{n} = memref.atomic_rmw {atomic} %z{n}, %a{n}[%i] : ({kind}, memref<?x{kind}>) -> {kind}\n"
+        for n, (kind, add, mul, atomic) in enumerate(TYPES)
+    )
+    arguments = ", ".join(f"%a{n}: memref<?x{kind}>" for n, (kind, *_) in enumerate(TYPES))
+    return f"gpu.module @k {{ gpu.func @f({arguments}) kernel {{\n%i = gpu.thread_id x\n{body}gpu.return }} }}"
 
 
 def test_nothing_of_the_machine_is_in_an_image(merged: FatBinary, tools: Toolchain) -> None:

@@ -27,9 +27,12 @@ STAGES = {
     "wheel": ("aot.wheel",),
 }
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
-ORDER = ("aot.pipeline", "aot.finishing", "aot.onesource", "aot.plan", "aot.packing", "aot.split", "aot.splitpackage")
-"""What may import stages: the pipeline, its half inside a worker, the plan, which reads the sources, the step that
-knows whether a wheel must be built at all, and several pipelines side by side."""
+ORDER = (
+    *("aot.pipeline", "aot.finishing", "aot.onesource", "aot.images", "aot.plan", "aot.packing", "aot.split"),
+    "aot.splitpackage",
+)
+"""What may import stages: the pipeline, its half inside a worker and the images there, the plan, which reads the
+sources, the step that knows whether a wheel must be built at all, and several pipelines side by side."""
 FRONT = (
     *(
         "aot.cli",

@@ -48,8 +48,6 @@ class DeviceJob:
     target: Target
     ptx: Version
     """PTX ISA version to write."""
-    image: int = 0
-    """Position among the source's images."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,17 @@ class Lowering:
     _given: dict[Form, Checked] = field(default_factory=dict)
     _common: dict[Form, Checked] = field(default_factory=dict)
 
+    def form(self, target: Target) -> Form:
+        """The form of a target."""
+        left_out = tuple(mlir.symbol_name(op) for op in imageneeds.unmet(self.isolated, target))
+        return Form(left_out, asynccopies.lacks(target))
+
     def prepare(self, target: Target) -> mlir.Module:
         """The code that all targets of this one's form share; ArchUnfit when it is not for this one.
 
         Later calls for targets of this form only check.
         """
-        form = _form(self.isolated, target)
+        form = self.form(target)
         if form not in self._given:
             self._given[form] = _checked(_formed(self.isolated, form))
         given = self._given[form]
@@ -101,7 +104,6 @@ class Lowering:
     def lower(self, job: DeviceJob, dump: mlir.Dumper = mlir.no_dump) -> mlir.Module:
         """A module for one target; ArchUnfit or LoweringError with places in the source otherwise."""
         module = isolate(self.prepare(job.target))
-        imagenumber.define(module, job.image)
         earlystart.insert(module, job.target)
         _attach(module, job)
         dump(f"device-{job.target.name}", module)
@@ -165,11 +167,6 @@ def _checked(module: mlir.Module) -> Checked:
     return Checked(module, needs.find(module))
 
 
-def _form(module: mlir.Module, target: Target) -> Form:
-    left_out = tuple(mlir.symbol_name(op) for op in imageneeds.unmet(module, target))
-    return Form(left_out, asynccopies.lacks(target))
-
-
 def _formed(isolated: mlir.Module, form: Form) -> mlir.Module:
     """A copy without what targets of this form lack."""
     module = isolate(isolated)
@@ -201,6 +198,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, target)
+    imagenumber.define(module)
     if lines:
         lineinfo.add(module)
     return module

@@ -1,6 +1,7 @@
 """A constant by which the runtime can tell which image of a fatbin the driver took.
 
-In: a module with a gpu.module, and the image's position among its source's images. Out: the module with the constant.
+In: a module with a gpu.module. Out: the module with the constant, of value 0: the text of each image's PTX gets the
+image's position among its source's images (``aot.ptxtext``), since the code of several may be the same.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 from mlir import ir
 
 from aot import mlir
+from aot.ptxtext import IMAGE_ID
 
-IMAGE_ID = "aot_image"
-"""Device constant (i32) that holds the position of an image among its source's images."""
 CONSTANT_SPACE = 4
 
 
-def define(module: mlir.Module, image: int) -> None:
+def define(module: mlir.Module) -> None:
     """Define the constant by which the runtime can tell which image the driver took."""
     ctx = module.context
     i32 = ir.IntegerType.get_signless(32, context=ctx)
@@ -28,7 +28,7 @@ def define(module: mlir.Module, image: int) -> None:
                 attributes={
                     "sym_name": ir.StringAttr.get(IMAGE_ID),
                     "global_type": ir.TypeAttr.get(i32),
-                    "value": ir.IntegerAttr.get(i32, image),
+                    "value": ir.IntegerAttr.get(i32, 0),
                     "constant": ir.UnitAttr.get(),
                     "addr_space": ir.IntegerAttr.get(i32, CONSTANT_SPACE),
                     "linkage": ir.Attribute.parse("#llvm.linkage<external>"),

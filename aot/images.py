@@ -1,0 +1,167 @@
+"""The images of one source: as little translated, and as much side by side, as its targets allow.
+
+In: a source's gpu.module and the targets that it gets. Out: BuiltImages in their order, or one error that names all
+targets that the code does not fit.
+
+LLVM writes the same PTX for targets that differ in nothing that it looks at (``aot.samecode``): it is translated
+once, and ptxas assembles it for each. PTX for newer GPUs is the text that one of the cubins is made from, where ptxas
+takes that at the lowest ISA version: nothing is translated for it, and it has been assembled.
+
+>>> build(isolated, picks, bench)[0].image.target   # doctest: +SKIP
+'sm_80'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from aot import arch, binary, forked, mlir, ptxtext
+from aot.arch import PTX, Target, Version
+from aot.binary import BuiltImage, Order
+from aot.dump import Dump
+from aot.errors import AotError, ArchUnfit, LoweringError, together
+from aot.lower.device import DeviceJob, Form, Lowering
+from aot.ptxtext import Header
+from aot.samecode import same_code
+from aot.selection import Pick
+from aot.toolchain import Toolchain
+
+_SAME_FROM: Version = (8, 3)
+"""Under an older ISA version LLVM writes work-arounds for older assemblers."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What device code is made with."""
+
+    subject: str
+    """The source, for messages."""
+    tools: Toolchain
+    dump: Dump
+    crew: forked.Crew
+    """Who helps; not with --dump, whose files are numbered in their order."""
+    lineinfo: bool = False
+
+    def helpers(self) -> forked.Crew:
+        return forked.Alone() if self.dump.folder else self.crew
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One image to build."""
+
+    number: int
+    """Position among the source's images."""
+    target: Target
+    requested: str
+    form: Form
+
+    def header(self, version: Version) -> Header:
+        return Header(self.target.chip, version, self.number)
+
+
+@dataclass(frozen=True)
+class Code:
+    """PTX that LLVM writes once."""
+
+    form: Form
+    target: Target
+    version: Version
+
+
+def build(isolated: mlir.Module, picks: Sequence[Pick], bench: Bench) -> list[BuiltImage]:
+    """One image per pick."""
+    lowering = Lowering(isolated, bench.lineinfo)
+    unfit: list[AotError] = []
+    wanted: list[Wanted] = []
+    for number, pick in enumerate(picks):
+        try:
+            # Before the targets part: most of the way is the same for all.
+            lowering.prepare(pick.image)
+        except ArchUnfit as error:
+            unfit.append(error)
+        else:
+            wanted.append(Wanted(number, pick.image, pick.requested.name, lowering.form(pick.image)))
+    built = _built(lowering, wanted, bench, unfit)
+    if unfit:
+        raise together(unfit, f"{bench.subject}: {len(unfit)} of the requested architectures do not fit")
+    return [built[number] for number in sorted(built)]
+
+
+def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: list[AotError]) -> dict[int, BuiltImage]:
+    """Images by their position; what ptxas finds unfit goes to ``unfit``."""
+    cubins = [each for each in wanted if each.target.kind != PTX]
+    codes = {each: _code(each, cubins, bench.tools) for each in cubins}
+    distinct = list(dict.fromkeys(codes.values()))
+    done = forked.spread([partial(_translated, lowering, code, bench) for code in distinct], bench.helpers())
+    texts = {code: text() for code, text in zip(distinct, done, strict=True)}
+    others = {each: _twin(each, cubins) for each in wanted if each.target.kind == PTX}
+    twins = {cubin: each for each, cubin in others.items() if cubin is not None}
+    tasks = [partial(_assembled, each, texts[codes[each]], twins.get(each), bench) for each in cubins]
+    tasks += [partial(_alone, lowering, each, bench) for each, cubin in others.items() if cubin is None]
+    found: dict[int, BuiltImage] = {}
+    for result in forked.spread(tasks, bench.helpers()):
+        try:
+            found |= result()
+        except ArchUnfit as error:
+            unfit.append(error)
+    for each in wanted if not unfit else ():
+        if each.number not in found:
+            found |= _alone(lowering, each, bench)
+        bench.dump.keep(f"{each.target.name}.ptx", found[each.number].ptx.encode())
+    return found
+
+
+def _code(wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:
+    """What a cubin is assembled from: the oldest target speaks for all of the same code."""
+    same = [each for each in cubins if each.form == wanted.form and same_code(each.target, wanted.target)]
+    oldest = min((each.target for each in same), key=Target.sort_key)
+    version = arch.cubin_ptx(wanted.target, tools.ptx)
+    assert version is not None, f"{wanted.target.name} was checked against the toolchain"
+    return Code(wanted.form, oldest, version)
+
+
+def _twin(wanted: Wanted, cubins: Sequence[Wanted]) -> Wanted | None:
+    """The cubin whose text PTX can be."""
+    lowest = arch.ptx_versions(wanted.target)[0]
+    same = (each for each in cubins if each.target.chip == wanted.target.chip and each.form == wanted.form)
+    return next(same, None) if lowest >= _SAME_FROM else None
+
+
+def _translated(lowering: Lowering, code: Code, bench: Bench) -> bytes:
+    return binary.translate(lowering.lower(DeviceJob(code.target, code.version), bench.dump), bench.tools)
+
+
+def _assembled(wanted: Wanted, text: bytes, twin: Wanted | None, bench: Bench) -> dict[int, BuiltImage]:
+    """A cubin, and PTX of the same text where ptxas takes that."""
+    order = _order(wanted, bench)
+    if twin is not None:
+        lowest = arch.ptx_versions(twin.target)[0]
+        made = _tried(ptxtext.adapted(text, wanted.header(lowest)), order)
+        if made is not None:
+            other = binary.plain(ptxtext.adapted(text, twin.header(lowest)), _order(twin, bench))
+            return {wanted.number: made, twin.number: other}
+    return {wanted.number: binary.cubin(ptxtext.adapted(text, wanted.header(ptxtext.version(text))), order)}
+
+
+def _tried(text: bytes, order: Order) -> BuiltImage | None:
+    """A cubin; None where the text needs a later ISA version, or is wrong, which its own version will tell."""
+    try:
+        return binary.cubin(text, order)
+    except LoweringError:
+        return None
+
+
+def _alone(lowering: Lowering, wanted: Wanted, bench: Bench) -> dict[int, BuiltImage]:
+    """PTX that is translated for itself."""
+
+    def lowered(version: Version) -> mlir.Module:
+        return lowering.lower(DeviceJob(wanted.target, version), bench.dump)
+
+    return {wanted.number: binary.ptx(lowered, wanted.number, _order(wanted, bench))}
+
+
+def _order(wanted: Wanted, bench: Bench) -> Order:
+    return Order(bench.subject, wanted.target, wanted.requested, bench.tools, bench.lineinfo)
