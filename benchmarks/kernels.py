@@ -66,7 +66,12 @@ def chosen(options: argparse.Namespace) -> list[tuple[bool, Case]]:
             group = FAMILIES[family]
             listed = group.large if size == LARGE else group.small
             found += [(size == LARGE, case) for kind in kinds(options, group) for case in listed(family, kind)]
-    return found
+    return [(is_large, case) for is_large, case in found if is_wanted(options, case)]
+
+
+def is_wanted(options: argparse.Namespace, case: Case) -> bool:
+    """Whether the case was asked for, as far as its name says."""
+    return not options.only or case.name in options.only
 
 
 def kinds(options: argparse.Namespace, group: Group) -> list[str]:
@@ -94,6 +99,11 @@ def check(calls: dict[str, Call], case: Case) -> Iterator[str]:
             yield f"{case.label} {name}: {reason}"
 
 
+def reason(error: Exception) -> str:
+    """In one line."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+
+
 def warm_up(options: argparse.Namespace, arguments: list[str]) -> None:
     """Compile the peers in processes of their own, which fill the compilers' caches."""
     count = max(1, min(len(chosen(options)), len(os.sched_getaffinity(0)) - 2))
@@ -112,7 +122,7 @@ def warm(options: argparse.Namespace) -> None:
     """What one such process does: call its share of the peers once."""
     number, count = map(int, options.warm.split("/"))
     for _, case in chosen(options)[number::count]:
-        arrays = case.arrays(DEVICE)
+        arrays = case.for_peers(case.arrays(DEVICE))
         for call in timing.peers(case, options.peers).values():
             call(*arrays)
         torch.cuda.synchronize()
@@ -138,7 +148,7 @@ def run(options: argparse.Namespace, packages: dict[str, Any], begun: float) -> 
             faults += check(calls, case)
             print(table.row(case, timing.measure(case, calls, options.peers, DEVICE), is_large=is_large), flush=True)
         except Exception as error:
-            faults.append(f"{case.label}: {type(error).__name__}: {str(error).splitlines()[:1]}")
+            faults.append(f"{case.label}: {reason(error)}")
         torch.cuda.empty_cache()
     print(*table.summary(), sep="\n")
     if left:
@@ -150,12 +160,13 @@ def run_checks(options: argparse.Namespace, packages: dict[str, Any]) -> list[st
     """Only check, at awkward sizes, too."""
     asked = [(family, kind) for family in options.families for kind in kinds(options, FAMILIES[family])]
     listed = [case for family, kind in asked for case in FAMILIES[family].awkward(family, kind)]
+    listed = [case for case in listed if is_wanted(options, case)]
     faults: list[str] = []
     for case in [*(case for _, case in chosen(options)), *listed]:
         try:
             faults += check(ours(packages, case), case)
         except Exception as error:
-            faults.append(f"{case.label}: {type(error).__name__}: {str(error).splitlines()[:1]}")
+            faults.append(f"{case.label}: {reason(error)}")
         torch.cuda.empty_cache()
     return faults
 
@@ -165,6 +176,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("families", nargs="+", choices=["all", *FAMILIES], metavar="FAMILY")
     parser.add_argument("--site", action="append", type=Path, help="a folder with the package; several are compared")
     parser.add_argument("--types", action="append", choices=KINDS)
+    parser.add_argument("--only", action="append", metavar="NAME", help="only cases of this name")
     parser.add_argument("--sizes", action="append", choices=[LARGE, SMALL])
     parser.add_argument("--peers", action="append", choices=["none", *PEERS], help="only these")
     parser.add_argument("--check", action="store_true")

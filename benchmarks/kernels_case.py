@@ -43,6 +43,8 @@ class Case:
     """Of one call, where arithmetic bounds it: such cases are not compared with a copy."""
     is_copy_like: bool = False
     """Whether a plain copy of as many bytes is what it could reach."""
+    for_peers: Callable[[list[Any]], list[Any]] = list
+    """Makes of inputs what peers are given: the same values, where they want another layout."""
     bar: float = 0.95
     """The best peer's time over ours that it should reach."""
 

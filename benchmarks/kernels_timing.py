@@ -59,9 +59,10 @@ def measure(case: Case, ours: dict[str, Call], names: tuple[str, ...], device: s
     plain = [case.arrays(device) for _ in range(count)]
     given = [[*arrays, case.destination(device)] for arrays in plain]
     graphs = {name: _graph(call, given) for name, call in ours.items()}
+    others = [case.for_peers(arrays) for arrays in plain]
     for name, call in peers(case, names).items():
         try:
-            graphs[name] = _graph(call, plain)
+            graphs[name] = _graph(call, others)
         except Exception as error:
             print(f"  {name} does not run: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
     if not case.flops:
