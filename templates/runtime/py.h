@@ -46,7 +46,7 @@ PyObject *aot_imported(int name);                              /* new reference:
 typedef struct aot_plain {                                     /* an argument as one pass of checks wants it (py_plain.c) */
   uint32_t words;                                              /* of workspace: its slot */
   uint32_t dtype, other;                                       /* the bytes of the element types that fit */
-  uint8_t possible, number;                                    /* an array that can be plain; a scalar */
+  uint8_t possible, number, destination;                       /* an array that can be plain; a scalar; an array that is written */
   uint8_t rank, storage, misaligned;                           /* misaligned: bits that no address has */
   const int64_t *shape;                                        /* NULL: every extent is dynamic */
 } aot_plain;

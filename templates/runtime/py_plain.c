@@ -23,6 +23,7 @@ void aot_plain_setup(const aot_callable *callable, uint32_t index) {
   plain->words = value->kind == AOT_ARRAY ? 3 + 2 * (uint32_t)value->rank : 2;
   plain->possible = on_gpu && value->kind == AOT_ARRAY && !value->strides && value->offset == 0;
   plain->number = value->kind == AOT_SCALAR && value->dl_code != AOT_DL_PTR;
+  plain->destination = value->kind == AOT_ARRAY && value->role == AOT_DESTINATION;
   plain->rank = value->rank;
   plain->storage = value->storage;
   plain->misaligned = (value->dl_code == AOT_DL_COMPLEX ? value->storage / 2u : value->storage) - 1u;
@@ -118,6 +119,11 @@ __attribute__((always_inline)) static inline int take(aot_call *call, uint32_t i
   return 1;
 }
 
+static inline int take_number(aot_call *call, uint32_t index, int64_t *slot) {
+  call->spans[2 * index] = call->spans[2 * index + 1] = 0;
+  return aot_number_read(call, index, slot) ? -1 : 1;
+}
+
 int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) { return take(call, index, &call->callable->plain[index], slot); }
 
 void aot_plain_begin(aot_call *call) {
@@ -134,7 +140,7 @@ AOT_HOT int aot_plain_arguments(aot_call *call) {
   for (uint32_t i = 0; i < callable->nargs; i++) {
     const aot_plain *plain = &callable->plain[i];
     call->slots[i] = word;
-    int taken = plain->possible ? take(call, i, plain, word) : plain->number ? (aot_number_read(call, i, word) ? -1 : 1) : 0;
+    int taken = plain->possible ? take(call, i, plain, word) : plain->number ? take_number(call, i, word) : 0;
     if (taken <= 0)
       return taken;
     word += plain->words;
@@ -152,14 +158,21 @@ AOT_HOT int aot_plain_arguments(aot_call *call) {
   return 0;
 }
 
-/* A destination that shares memory with another array is the general way's business. */
+/* A destination that shares memory with another array is the general way's business. Numbers have empty spans. */
 static inline __attribute__((always_inline)) int overlap(const aot_call *call) {
-  const aot_value *args = call->callable->args;
+  const aot_plain *plain = call->callable->plain;
   const uint64_t *spans = call->spans;
-  for (uint32_t i = 0; i < call->callable->nargs; i++)
-    for (uint32_t k = 0; args[i].role == AOT_DESTINATION && k < call->callable->nargs; k++)
-      if (k != i && args[k].kind == AOT_ARRAY && spans[2 * k] < spans[2 * i + 1] && spans[2 * i] < spans[2 * k + 1])
-        return 1;
+  uint32_t count = call->callable->nargs;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!plain[i].destination)
+      continue;
+    uint64_t low = spans[2 * i], high = spans[2 * i + 1];
+    int hits = 0;
+    for (uint32_t k = 0; k < count; k++)
+      hits += (spans[2 * k] < high) & (low < spans[2 * k + 1]);
+    if (AOT_UNLIKELY(hits > 1))                                /* with itself */
+      return 1;
+  }
   return 0;
 }
 

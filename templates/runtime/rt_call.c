@@ -161,9 +161,14 @@ static void finish(aot_frame *frame) {
   if (frame->printed) fflush(stdout);
 }
 
+/* A function of its own: what calls setjmp keeps nothing in registers, and looks this thread's state up again each time. */
+__attribute__((noinline)) static void enter_code(aot_frame *frame, aot_entry entry, void **slots) {
+  if (setjmp(frame->unwind) == 0) entry(slots);
+}
+
 int aot_run(aot_frame *frame, void **slots) {
   if (may_start(frame)) return frame->code;
-  if (setjmp(frame->unwind) == 0) frame->function->entry(slots);
+  enter_code(frame, frame->function->entry, slots);
   finish(frame);
   return frame->code;
 }
@@ -177,7 +182,7 @@ AOT_HOT int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots
   aot_thread *thread = &aot_this_thread;
   if (!is_familiar(thread, frame, context_id)) return 0;
   enter(thread, frame);
-  if (setjmp(frame->unwind) == 0) frame->function->entry(slots);
+  enter_code(frame, frame->function->entry, slots);
   if (AOT_UNLIKELY(!is_clean(frame))) finish(frame);
   leave(thread, frame);
   return 1;
@@ -185,7 +190,7 @@ AOT_HOT int aot_run_familiar(aot_frame *frame, uint64_t context_id, void **slots
 
 int aot_run_cpu(aot_frame *frame, aot_entry entry, void **slots) {
   frame->on_cpu = 1;
-  if (setjmp(frame->unwind) == 0) entry(slots);
+  enter_code(frame, entry, slots);
   aot_live_sweep(frame);
   if (frame->printed) fflush(stdout);
   return frame->code;
