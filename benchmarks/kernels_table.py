@@ -2,7 +2,8 @@
 
 In: a case and the times of all contenders, one case after the other. Out: lines of text: microseconds of each
 contender, ``x``: the best peer's time over ours, ``of copy``: the share of a copy's bandwidth (where arithmetic bounds
-the family, TFLOP/s); at the end geometric means, and the cases that lie under a bar.
+the family, TFLOP/s); at the end geometric means, the cases that lie under a bar, and what the mean of large arrays is
+bound by: a copy's bandwidth.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Ratio:
     peer: str
     microseconds: float
     of_copy: float
+    possible: float
+    """``over_peer``, had ours taken as long as a copy, or as the fastest contender where that is faster."""
 
     def share(self) -> str:
         """Of what the machine can do."""
@@ -85,7 +88,9 @@ class Table:
         ours = times[name].median
         over = rivals[peer] / ours if peer else math.nan
         of_copy = times[COPY].median / ours if COPY in times else 0.0
-        return Ratio(site, variant, case, self.group, is_large, over, peer, ours, of_copy)
+        least = min(each.median for each in times.values())
+        possible = rivals[peer] / least if peer else math.nan
+        return Ratio(site, variant, case, self.group, is_large, over, peer, ours, of_copy, possible)
 
     def summary(self) -> Iterator[str]:
         """Means, and cases under a bar, of every site."""
@@ -100,7 +105,21 @@ class Table:
             found = [each for each in judged if each.site == site]
             for together in dict.fromkeys((each.judged_with, each.is_large) for each in found):
                 yield from self._verdict([each for each in found if (each.judged_with, each.is_large) == together])
+                yield from self._bound([each for each in found if (each.judged_with, each.is_large) == together])
             yield from self._under_copy([each for each in self.ratios if each.site == site])
+
+    def _bound(self, ratios: Sequence[Ratio]) -> Iterator[str]:
+        """What the mean could be at most, and how near to a copy each family and its best peers are."""
+        bound = [each for each in ratios if each.is_large and each.of_copy]
+        if not bound:
+            return
+        mean = _mean([each.possible for each in bound])
+        yield f"  bound: {mean:.3f}, were all as fast as a copy, or as the fastest contender where that is faster"
+        alike = [each for each in bound if each.case.is_copy_like]
+        for family in dict.fromkeys(each.case.family for each in alike):
+            mine = [each for each in alike if each.case.family == family]
+            peers = _mean([each.of_copy / each.over_peer for each in mine])
+            yield f"  of a copy: {_mean([each.of_copy for each in mine]):4.0%} {family}, best peers {peers:.0%}"
 
     def _verdict(self, ratios: Sequence[Ratio]) -> Iterator[str]:
         one = ratios[0]
