@@ -19,6 +19,8 @@ SCHEDULE = "aot.schedule"
 TILING = "aot.tiling"
 """Class, region and tile."""
 ATTRIBUTES = (SCHEDULE, TILING)
+AS_NEEDED = "as many threads as needed"
+"""Remark on kernels whose number of threads the host chooses."""
 
 
 def mark(

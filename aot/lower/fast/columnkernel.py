@@ -157,6 +157,8 @@ class ColumnKernel:
         half = threads // 2
         while half:
             wanted = arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.index(half), self.shape.lanes).result
+            there = arith.CmpIOp(arith.CmpIPredicate.ult, rtcalls.index(half), self.shape.threads).result
+            wanted = arith.AndIOp(wanted, there).result
             step = scf.IfOp(wanted, [value.type for value in running], has_else=True)
             with ir.InsertionPoint(step.then_block):
                 scf.YieldOp(self._halved(running, kept, half))

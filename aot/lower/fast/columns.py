@@ -33,13 +33,11 @@ _SHARED = 48 * 1024
 _BLOCKS = 264
 """Of the first launch, about, however few columns there are: two for each multiprocessor of an H100."""
 _SHORT = 2048
-"""Rows that fewer blocks manage in the time of a second launch, if each has a narrow strip of columns."""
-_STRIP = 8
-"""Threads side by side then, of vectors; without these, as many as read a line together."""
-_STRIPS = 32
-"""And as many of these must there be, unless a block has all rows in flight."""
-_FLAT = ((8, 512), (32, 128))
-"""Threads side by side where there are no more rows than that."""
+"""Rows that the blocks of one launch manage in the time of a second one, each with a narrow strip of columns."""
+_STRIPS = (8, 2)
+"""Threads side by side then, at least, without vectors and with them: they read whole sectors of 32 bytes."""
+_FLAT, _ACROSS = 32, 128
+"""Rows that are so few that more threads may be side by side, and how many."""
 _ENOUGH = 3
 """Blocks that must be wanted for the same columns before a second launch is worth its time."""
 
@@ -61,12 +59,10 @@ def launch(job: Job, width: int) -> None:
 def _launch(job: Job, width: int) -> None:
     """The columns are a multiple of the width, and aligned."""
     job = _by_number(job)
-    short = _is_short(job, width)
-    across = arith.SelectOp(short, rtcalls.index(_strip(width)), rtcalls.index(_FIRST.across)).result
-    for rows, threads in reversed(_FLAT):
-        few = arith.CmpIOp(arith.CmpIPredicate.ule, job.space.rows.value, rtcalls.index(rows)).result
-        across = arith.SelectOp(few, rtcalls.index(threads), across).result
-    shape = Shape.of(_form(job), job.space.columns, width, across)
+    rows = job.space.rows.value
+    short = arith.CmpIOp(arith.CmpIPredicate.ule, rows, rtcalls.index(_SHORT)).result
+    across = arith.SelectOp(short, _narrow(job, width), rtcalls.index(_FIRST.across)).result
+    shape = Shape.of(_form(job), rows, _vectors(job, width), across)
     tiles = _tiles(job, width, shape)
     slices = _slices(job, tiles, shape, short)
     alone = arith.CmpIOp(arith.CmpIPredicate.eq, slices, rtcalls.index(1)).result
@@ -98,21 +94,12 @@ def _by_number(job: Job) -> Job:
     return replace(job, places=found)
 
 
-def _is_short(job: Job, width: int) -> ir.Value:
-    """Whether there are few rows, and few columns, but enough for strips."""
-    rows, columns = job.space.rows.value, job.space.columns.value
-    few = arith.CmpIOp(arith.CmpIPredicate.ule, rows, rtcalls.index(_SHORT)).result
-    less = rtcalls.index(_BLOCKS * _FIRST.across * width)
-    narrow = arith.CmpIOp(arith.CmpIPredicate.ult, columns, less).result
-    strip = _strip(width)
-    wide = arith.CmpIOp(arith.CmpIPredicate.ugt, columns, rtcalls.index((_STRIPS - 1) * strip * width)).result
-    at_once = rtcalls.index(_FIRST.threads // strip * _FIRST.unroll)
-    wide = arith.OrIOp(wide, arith.CmpIOp(arith.CmpIPredicate.ule, rows, at_once).result).result
-    return arith.AndIOp(few, arith.AndIOp(narrow, wide).result).result
-
-
-def _strip(width: int) -> int:
-    return max(_STRIP, _FIRST.across // width)
+def _narrow(job: Job, width: int) -> ir.Value:
+    """Threads side by side so that blocks are enough for the device; power of two or not."""
+    few = arith.CmpIOp(arith.CmpIPredicate.ule, job.space.rows.value, rtcalls.index(_FLAT)).result
+    most = arith.SelectOp(few, rtcalls.index(_ACROSS), rtcalls.index(_FIRST.across)).result
+    wanted = arith.DivUIOp(_vectors(job, width), rtcalls.index(_BLOCKS)).result
+    return arith.MinUIOp(arith.MaxUIOp(wanted, rtcalls.index(_STRIPS[width > 1])).result, most).result
 
 
 def _form(job: Job) -> Form:
@@ -122,7 +109,12 @@ def _form(job: Job) -> Form:
 
 
 def _tiles(job: Job, width: int, shape: Shape) -> ir.Value:
-    return arith.CeilDivUIOp(job.space.columns.value, arith.MulIOp(shape.lanes, rtcalls.index(width)).result).result
+    return arith.CeilDivUIOp(_vectors(job, width), shape.lanes).result
+
+
+def _vectors(job: Job, width: int) -> ir.Value:
+    """Of a row."""
+    return arith.CeilDivUIOp(job.space.columns.value, rtcalls.index(width)).result
 
 
 def _slices(job: Job, tiles: ir.Value, shape: Shape, short: ir.Value) -> ir.Value:
@@ -145,14 +137,13 @@ def _memories(job: Job, slices: ir.Value) -> list[ir.Value]:
     return [memref.AllocOp(ir.MemRefType.get([dynamic, dynamic], kind), sizes, []).result for kind in kinds]
 
 
-def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: str) -> ir.Block:
+def _kernel(job: Job, width: int, shape: Shape, blocks: Sequence[ir.Value], name: str) -> ir.Block:
     """A launch without code."""
-    one = rtcalls.index(1)
+    form, one = shape.form, rtcalls.index(1)
     shared = arith.ConstantOp(ir.IntegerType.get_signless(32), shared_bytes(job, width, form)).result
-    op = gpu.LaunchOp(
-        (*blocks, one), (rtcalls.index(form.threads), one, one), dynamic_shared_memory_size=shared
-    ).operation
-    tiling.mark(op, job.region.kind, job.region.number, name, {**form.sizes(), "width": width})
+    op = gpu.LaunchOp((*blocks, one), (shape.threads, one, one), dynamic_shared_memory_size=shared).operation
+    tiling.mark(op, job.region.kind, job.region.number, name, {**form.sizes(), "width": width}, [tiling.AS_NEEDED])
+    op.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([form.threads])
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         gpu.TerminatorOp()
@@ -162,7 +153,7 @@ def _kernel(job: Job, width: int, form: Form, blocks: Sequence[ir.Value], name: 
 def _first(job: Job, width: int, shape: Shape, blocks: tuple[ir.Value, ir.Value], memories: Sequence[ir.Value]) -> None:
     """Leave partial results; without memory for them, finish: then all rows are the block's."""
     turns = Turns.of(shape, job.space.rows.value, blocks[1])
-    body = _kernel(job, width, shape.form, blocks, "columns")
+    body = _kernel(job, width, shape, blocks, "columns")
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
         done = kernel.reduce(turns, body.arguments[1], kernel.elements)
@@ -174,9 +165,9 @@ def _first(job: Job, width: int, shape: Shape, blocks: tuple[ir.Value, ir.Value]
 
 
 def _second(job: Job, width: int, slices: ir.Value, memories: Sequence[ir.Value]) -> None:
-    shape = Shape.of(_SECOND, job.space.columns, width)
+    shape = Shape.of(_SECOND, slices, _vectors(job, width))
     turns = Turns.of(shape, slices, rtcalls.index(1))
-    body = _kernel(job, width, _SECOND, (_tiles(job, width, shape), rtcalls.index(1)), "columns-finish")
+    body = _kernel(job, width, shape, (_tiles(job, width, shape), rtcalls.index(1)), "columns-finish")
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
 

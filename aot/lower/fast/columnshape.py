@@ -11,7 +11,9 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from aot.lower import rtcalls
-from aot.lower.fast.places import Extent
+
+_WARP = 32
+_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Form:
     """How a block divides the work."""
 
     threads: int
-    """A power of two."""
+    """At most; a power of two."""
     across: int
     """Threads side by side, as a rule: fewer where there are fewer columns, which leaves more of them for the rows."""
     unroll: int
@@ -29,22 +31,16 @@ class Form:
         """For reports."""
         return {"threads": self.threads, "across": self.across, "rows": self.unroll}
 
-    def lanes(self, columns: Extent, width: int) -> ir.Value:
-        """Threads side by side that have columns, on the host: a power of two."""
-        found, power = rtcalls.index(1), 1
-        while power < self.threads:
-            more = arith.CmpIOp(arith.CmpIPredicate.ugt, columns.value, rtcalls.index(power * width)).result
-            power *= 2
-            found = arith.SelectOp(more, rtcalls.index(power), found).result
-        return found
-
 
 @dataclass(frozen=True)
 class Shape:
     """The form of the blocks of a launch."""
 
     form: Form
+    threads: ir.Value
+    """A power of two, and whole warps."""
     lanes: ir.Value
+    """Threads side by side: a power of two."""
     shift: ir.Value
     """Its logarithm."""
     depth: ir.Value
@@ -53,15 +49,30 @@ class Shape:
     """Rows of a block's turn."""
 
     @staticmethod
-    def of(form: Form, columns: Extent, width: int, across: ir.Value | None = None) -> Shape:
-        """On the host."""
+    def of(form: Form, rows: ir.Value, vectors: ir.Value, across: ir.Value | None = None) -> Shape:
+        """On the host: no more threads than rows and vectors of columns keep busy."""
         across = rtcalls.index(form.across) if across is None else across
-        lanes = arith.MinUIOp(form.lanes(columns, width), across).result
-        long = ir.IntegerType.get_signless(64)
-        zeros = math.CountTrailingZerosOp(arith.IndexCastUIOp(long, lanes).result).result
-        shift = arith.IndexCastUIOp(ir.IndexType.get(), zeros).result
-        depth = arith.ShRUIOp(rtcalls.index(form.threads), shift).result
-        return Shape(form, lanes, shift, depth, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
+        shift = arith.MinUIOp(_logarithm(vectors), _logarithm(across)).result
+        lanes = _power(shift)
+        most = arith.ShRUIOp(rtcalls.index(form.threads), shift).result
+        least = arith.ShRUIOp(rtcalls.index(_WARP), shift).result
+        turn = arith.CeilDivUIOp(rows, rtcalls.index(form.unroll)).result
+        wanted = arith.MaxUIOp(_power(_logarithm(turn)), arith.MaxUIOp(least, rtcalls.index(1)).result).result
+        depth = arith.MinUIOp(wanted, most).result
+        threads = arith.ShLIOp(depth, shift).result
+        return Shape(form, threads, lanes, shift, depth, arith.MulIOp(depth, rtcalls.index(form.unroll)).result)
+
+
+def _logarithm(number: ir.Value) -> ir.Value:
+    """The least ``n`` so that ``2**n`` is the number or more; 0 for 0."""
+    long = ir.IntegerType.get_signless(_BITS)
+    less = arith.SubIOp(arith.MaxUIOp(number, rtcalls.index(1)).result, rtcalls.index(1)).result
+    zeros = math.CountLeadingZerosOp(arith.IndexCastUIOp(long, less).result).result
+    return arith.SubIOp(rtcalls.index(_BITS), arith.IndexCastUIOp(ir.IndexType.get(), zeros).result).result
+
+
+def _power(exponent: ir.Value) -> ir.Value:
+    return arith.ShLIOp(rtcalls.index(1), exponent).result
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Tile:
 
     def remarks(self) -> tuple[str, ...]:
         """What else reports tell."""
-        return (self.mode, self.keep, *(["as many threads as needed"] if self.flexible else []))
+        return (self.mode, self.keep, *([tiling.AS_NEEDED] if self.flexible else []))
 
 
 @dataclass(frozen=True)
