@@ -236,20 +236,14 @@ def _registers(kind: ir.Type, member: ir.Type) -> ir.Value:
     return made
 
 
-def _nothing(op: Any) -> list[ir.Value]:
-    """Launches are run one after the other: those that depend on the one before find it done."""
-    return []
-
-
 _TENSOR_CORES = {
-    "nvvm.griddepcontrol": _nothing,
     "nvvm.cp.async.shared.global": _copy,
     "nvvm.cp.async.commit.group": _commit,
     "nvvm.cp.async.wait.group": _wait,
     "nvvm.ldmatrix": _ldmatrix,
     "nvvm.mma.sync": _mma,
 }
-"""What tensor cores, asynchronous copies and dependent launches do, in ``cpufibers.c``."""
+"""What tensor cores and asynchronous copies do, in ``cpufibers.c``."""
 
 
 def _exchanged(value: ir.Value, mask: ir.Value) -> ir.Value:

@@ -256,14 +256,6 @@ def test_copies_of_our_own_kernels_are_plain_ones_on_old_targets() -> None:
         lowered(source, "sm_75")
 
 
-def test_images_without_a_dependent_kernel_do_not_call_it() -> None:
-    first = 'gpu.func @f() kernel attributes {aot.schedule = "total"} {\nnvvm.griddepcontrol launch_dependents\n'
-    second = 'gpu.func @g() kernel attributes {aot.needs = "sm_90"} {\nnvvm.griddepcontrol wait\n'
-    source = "gpu.module @k {\n" + "".join(f"{each}gpu.return\n}}\n" for each in (first, second)) + "}"
-    assert str(lowered(source, "sm_90")).count("griddepcontrol") == 2
-    assert "griddepcontrol" not in str(lowered(source, "sm_80"))
-
-
 def test_one_message_shows_all_places_and_the_strongest_need() -> None:
     with pytest.raises(ArchUnfit) as caught:
         lowered(kernel("nvvm.cluster.arrive\nnvvm.wgmma.fence.aligned\nnvvm.wgmma.commit.group.sync.aligned"), "sm_80")

@@ -139,18 +139,6 @@ def test_blocks_that_share_a_row(kernel: Kernel, need: str) -> None:
     served.value = 0
 
 
-def test_a_launch_that_depends_on_the_one_before() -> None:
-    """Where images have the instruction that waits for it."""
-    built = program(KERNELS[5], "f32")
-    assert "aot.programmatic" in built.ir
-    served = ctypes.c_int32.in_dll(built.library, "cpurun_serves")
-    served.value = archneed.code("sm_90")
-    x = np.random.default_rng(8).standard_normal((7, 17001)).astype("f4")
-    got = built.call("sum_all_dyn", x, np.full((), np.nan, "f4")).results[0]
-    served.value = 0
-    np.testing.assert_allclose(got, x.astype("f8").sum(), rtol=1e-4, atol=1e-3)
-
-
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
 def test_the_first_of_equal_places_is_found(kind: str) -> None:
     text = sources._MAPS + sources.argmax(kind, sources.Shape("dyn")).replace("KIND", f"tensor<?x?x{kind}>")

@@ -19,12 +19,10 @@ from mlir import ir
 
 from aot import arch, archneed, mlir
 from aot.arch import Target
-from aot.lower import level, search, tiling
+from aot.lower import level
 
 ATTRIBUTE = "aot.needs"
 """Attribute of a ``gpu.launch``, and later of its kernel."""
-CALL = "#nvvm<grid_dep_action launch_dependents>"
-"""What a kernel says to the one that depends on it."""
 
 
 def mark(launch: mlir.Operation, need: str) -> None:
@@ -47,13 +45,9 @@ def unmet(module: mlir.Module, target: Target) -> list[mlir.Operation]:
 
 
 def leave_out(module: mlir.Module, names: Collection[str]) -> None:
-    """Erase the kernels of these names, and the word by which others of ours have them made ready."""
+    """Erase the kernels of these names."""
     for container in level.top(module):
         if container.name == "gpu.module":
             for op in level.top(container):
                 if level.is_kernel(op) and mlir.symbol_name(op) in names:
                     op.erase()
-    for op in search.named(module, "nvvm.griddepcontrol") if names else ():
-        calls = str(op.attributes["kind"]) == CALL
-        if calls and any(tiling.SCHEDULE in each.attributes for each in mlir.parents(op)):
-            op.erase()

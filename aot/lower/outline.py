@@ -21,8 +21,6 @@ from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import asyncform, byvalue, imageneeds, level, search, symbols, tiling, views
 
-PROGRAMMATIC = "aot.programmatic"
-"""Attribute of a launch, or kernel, that may begin before the work ahead of it has ended."""
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
 
@@ -120,7 +118,7 @@ _Marks = dict[str, ir.Attribute]
 
 
 def _marks(op: mlir.Operation) -> _Marks:
-    names = (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE, PROGRAMMATIC)
+    names = (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE)
     return {name: op.attributes[name] for name in op.attributes if name in names or name.startswith("nvvm.")}
 
 

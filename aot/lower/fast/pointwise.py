@@ -22,7 +22,7 @@ from aot.lower.fast.rowjob import Job
 
 THREADS = 128
 _VECTORS = (2, 1)
-"""Of a thread that reads one operand as it lies, or more: few, so that little work reaches many multiprocessors, too."""
+"""Of a thread that reads one operand as it lies, or more: few, so that little work reaches many multiprocessors."""
 _AT_ONCE = 4
 """Elements of a thread where there are no vectors."""
 

@@ -1,8 +1,7 @@
 """The kernels of a region that reduces everything to one result: a full sum and what is done with it.
 
 In: a region of one row, whose results are all for the row, its places, and the width of vectors. Out: two launches, or
-one where it is little work: blocks of the first one leave a partial result each, the second one is a single block, made
-ready while they still work.
+one where it is little work: blocks of the first one leave a partial result each, the second one is a single block.
 
 Threads have many vectors in flight, and none of them asks whether it is inside: the last turn does, and what is left
 behind the last vector is read element by element. The order of combining depends on the extents only.
@@ -17,7 +16,7 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import followers, rtcalls, tiling
+from aot.lower import rtcalls, tiling
 from aot.lower.fast import bodies, places, rowstores
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
 from aot.lower.fast.exchange import Exchange, shared_memory
@@ -66,7 +65,7 @@ def _launch(job: Job, width: int) -> None:
         kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
         memories = [memref.AllocOp(ir.MemRefType.get([dynamic], kind), [blocks], []).result for kind in kinds]
         _first(job, width, blocks, memories)
-        followers.follow(partial(_second, job, blocks, memories))
+        _second(job, blocks, memories)
         for memory in memories:
             memref.DeallocOp(memory)
         scf.YieldOp([])
@@ -94,8 +93,6 @@ def _first(job: Job, width: int, blocks: ir.Value, memories: Sequence[ir.Value])
     """Leave partial results; without memory for them, finish: then everything is the block's."""
     body = _kernel(job, NAME, blocks, {"threads": _THREADS, "vectors": _unroll(job), "width": width})
     with ir.InsertionPoint.at_block_terminator(body):
-        if memories:
-            followers.call()
         kernel = _Kernel(job, width, _THREADS, body)
         partial = kernel.exchanged(kernel.own(blocks))
         if not memories:
@@ -106,7 +103,7 @@ def _first(job: Job, width: int, blocks: ir.Value, memories: Sequence[ir.Value])
                 memref.StoreOp(value, memory, [body.arguments[0]])
 
 
-def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> ir.Block:
+def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> None:
     body = _kernel(job, f"{NAME}-finish", rtcalls.index(1), {"threads": _FINISH})
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = _Kernel(job, 1, _FINISH, body)
@@ -115,7 +112,6 @@ def _second(job: Job, blocks: ir.Value, memories: Sequence[ir.Value]) -> ir.Bloc
             found = [memref.LoadOp(memory, [loop.induction_variable]).result for memory in memories]
             scf.YieldOp(kernel.combine(list(loop.inner_iter_args), found))
         kernel.finish(kernel.exchanged(list(loop.results)))
-    return body
 
 
 @dataclass
