@@ -25,6 +25,7 @@ _PORTABLE = 8
 REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
 LOOP_VECTORS = 6
 """Of a thread in loops over a row, about: with fewer threads, more rows are in flight instead."""
+_MULTIPROCESSORS = 128
 _ROOM = 16
 """Bytes that cached rows begin at multiples of."""
 
@@ -44,6 +45,8 @@ class Tile:
     """The host launches as many threads as the row needs, whole warps of them, at most ``group``."""
     cluster: int = 1
     """Blocks that share a row, each with its part of it."""
+    usual: int = 0
+    """``flexible``: threads at most where there are rows for all multiprocessors; 0: ``group``."""
     whole: int = 0
     """Chunks of a thread that are inside every row of ``least`` columns or more; static rows tell by themselves."""
 
@@ -137,12 +140,26 @@ def threads(job: Job, tile: Tile) -> ir.Value:
     """Threads of a block, on the host."""
     if not tile.flexible:
         return rtcalls.index(tile.threads)
-    vectors = tile.vectors if tile.keep == REGISTERS else LOOP_VECTORS
+    if tile.keep == REGISTERS:
+        return _busy(job, tile, tile.vectors)
+    count = arith.MinUIOp(_busy(job, tile, LOOP_VECTORS), rtcalls.index(tile.usual or tile.group)).result
+    if not tile.usual:
+        return count
+    alone = arith.MinUIOp(_busy(job, tile, tile.vectors), rtcalls.index(tile.group)).result
+    few = arith.CmpIOp(arith.CmpIPredicate.ule, job.space.rows.value, rtcalls.index(few_rows(tile))).result
+    return arith.SelectOp(few, alone, count).result
+
+
+def few_rows(tile: Tile) -> int:
+    """Rows whose blocks have a multiprocessor each, on most devices."""
+    return _MULTIPROCESSORS // tile.cluster
+
+
+def _busy(job: Job, tile: Tile, vectors: int) -> ir.Value:
+    """Whole warps, at least one, whose threads have as many vectors of a block's part of the row."""
     warp = exchange.WARP * vectors * tile.width * tile.cluster
     columns = arith.AddIOp(job.space.columns.value, rtcalls.index(warp - 1)).result
     count = arith.MulIOp(arith.DivUIOp(columns, rtcalls.index(warp)).result, rtcalls.index(exchange.WARP)).result
-    if tile.keep != REGISTERS:
-        count = arith.MinUIOp(count, rtcalls.index(tile.group)).result
     return arith.MaxUIOp(count, rtcalls.index(exchange.WARP)).result
 
 

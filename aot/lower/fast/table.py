@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile
+from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile, few_rows
 from aot.lower.fast.slices import LONG
 
 _ROW = "row"
@@ -28,7 +28,11 @@ _LOOP_THREADS = 512
 _FEW_VECTORS = 2
 """Of a turn in loops over shared memory: it answers soon."""
 _CLUSTER, _WIDE_CLUSTER, _CLUSTER_THREADS = 8, 16, 256
-"""Blocks of a cluster, and threads of each: with small parts of a row, a multiprocessor holds parts of several rows."""
+"""Blocks of a cluster, and threads of each: with small parts of a row, a multiprocessor holds parts of several rows.
+
+Few rows take as many threads as a block can have: nothing else hides how long memory takes."""
+_ONCE = 65536
+"""Columns of a row that is read once, for a block of a wide cluster: longer rows want all multiprocessors."""
 _WIDE_PART = 100 * 1024
 """Bytes of a row that a block of a wide cluster may have: of more, too few would fit the multiprocessors together."""
 _LOOP_ELEMENTS = 16
@@ -144,9 +148,16 @@ def _sliced(facts: Facts) -> list[Candidate]:
     wide = width(facts)
     threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
     mode = SHIFTED if facts.columns is None or facts.columns % wide else MASKED
-    found = [Candidate(Tile("slices", threads, 1, vectors, wide, mode, MEMORY), least=LONG, sliced=True)]
+    tile = Tile("slices", threads, 1, vectors, wide, mode, MEMORY)
+    found = [Candidate(tile, least=LONG, sliced=True)]
     if facts.row_bytes:
         return found
+    if facts.light and wide > 1:
+        whole = replace(
+            tile, name="cluster-row", group=_MOST_THREADS, flexible=True, usual=threads, cluster=_WIDE_CLUSTER
+        )
+        whole = whole if facts.columns is None else _fixed(whole, facts.columns, facts.rows)
+        found.insert(0, Candidate(whole, least=LONG, most=_WIDE_CLUSTER * _ONCE))
     return [*found, Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
 
 
@@ -229,7 +240,7 @@ def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
     if facts.row_bytes:
         kept = replace(memory, vectors=_FEW_VECTORS, keep=SHARED, flexible=True)
         shared = [_kept(replace(kept, mode=mode), facts) for mode in modes]
-        group = replace(kept, name="cluster-row", group=_CLUSTER_THREADS)
+        group = replace(kept, name="cluster-row", group=_MOST_THREADS, usual=_CLUSTER_THREADS)
         if facts.row_bytes >= 4:
             most = _WIDE_CLUSTER * _WIDE_PART // facts.row_bytes
             clusters = [replace(_kept(replace(group, cluster=_WIDE_CLUSTER), facts), most=most)]
@@ -240,7 +251,7 @@ def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
 
 def _kept(tile: Tile, facts: Facts) -> Candidate:
     """With the row in shared memory."""
-    tile = tile if facts.columns is None else _fixed(tile, facts.columns)
+    tile = tile if facts.columns is None else _fixed(tile, facts.columns, facts.rows)
     return Candidate(tile, least=2 * tile.width, multiple=tile.mode == MASKED, shared=True)
 
 
@@ -250,12 +261,14 @@ def in_memory(facts: Facts) -> Tile:
     return Tile("long-row", _LOOP_THREADS, 1, _LOOP_ELEMENTS // wide, wide, _looped(facts), MEMORY)
 
 
-def _fixed(tile: Tile, columns: int) -> Tile:
-    """The threads that the host would choose."""
+def _fixed(tile: Tile, columns: int, rows: int | None) -> Tile:
+    """The threads that the host would choose; of a number of rows that it only knows at the call, the usual ones."""
     if not tile.flexible:
         return tile
-    most = _WARP * LOOP_VECTORS * tile.width * tile.cluster
-    return replace(tile, group=max(_WARP, min(tile.group, _WARP * -(-columns // most))), flexible=False)
+    few = tile.usual > 0 and rows is not None and rows <= few_rows(tile)
+    vectors, group = (tile.vectors, tile.group) if few else (LOOP_VECTORS, tile.usual or tile.group)
+    most = _WARP * vectors * tile.width * tile.cluster
+    return replace(tile, group=max(_WARP, min(group, _WARP * -(-columns // most))), flexible=False, usual=0)
 
 
 def _fallback(facts: Facts) -> Tile:
