@@ -93,7 +93,7 @@ def _case(family: str, product: Product, sizes: sources.Sizes, images: Shape, *,
         functions | {"dynamic": f"{sources.dynamic(product).source}.f"},
         lambda device: _arrays(inputs, own, k, device),
         *(result, out_dtype),
-        _peers(product, eager, out_dtype),
+        _peers(family, product, eager, out_dtype),
         lambda arrays, got: _wrong(product, k, arrays, got),
         own.itemsize * sum(map(math.prod, inputs)) + out_dtype.itemsize * math.prod(result),
         flops=2 * math.prod(result) * k,
@@ -159,7 +159,7 @@ def _as_pytorch_has_them(arrays: list[Any]) -> list[Any]:
     return [x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)]
 
 
-def _peers(product: Product, eager: Call, out: torch.dtype) -> dict[str, Callable[[], Call | None]]:
+def _peers(family: str, product: Product, eager: Call, out: torch.dtype) -> dict[str, Callable[[], Call | None]]:
     def triton() -> Call | None:
         # Where nothing is compared with Triton it need not be there.
         return cast("Call | None", importlib.import_module("contractions_triton").make(product, out))
@@ -167,13 +167,14 @@ def _peers(product: Product, eager: Call, out: torch.dtype) -> dict[str, Callabl
     def triton80() -> Call | None:
         return cast("Call | None", importlib.import_module("contractions_sm80").make(product, out))
 
+    if family == "contractions_sm80":
+        return {"triton80": triton80}
     # What the compiler makes of PyTorch's own calls for one-byte elements is these calls.
     has_compiled = product.kind not in ("i8", "f8")
     return {
         "eager": lambda: eager,
         "compile": lambda: compiled(eager) if has_compiled else None,
         "triton": triton,
-        "triton80": triton80,
     }
 
 

@@ -56,9 +56,11 @@ CHOICES = [
     ("large", (4096, 4096, 4096), "m 128, n 256, k 64, stages 4, cluster 2, staged"),
     ("two waves", (2048, 2048, 2048), "m 128, n 256, k 64, stages 4, cluster 1, staged"),
     ("another width fills the waves", (3072, 3072, 3072), "m 128, n 192, k 64, stages 4, cluster 1, staged"),
-    ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 6, cluster 1, staged"),
-    ("few rows", (16, 4096, 4096), "m 64, n 64, k 64, stages 6, cluster 2, split 2, direct"),
-    ("pairs cannot be aligned", (512, 513, 512), ""),
+    ("nothing to share for long", (8192, 4096, 64), "m 128, n 256, k 64, stages 4, cluster 1, staged"),
+    ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 9, cluster 1, staged"),
+    ("few rows", (16, 4096, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
+    ("rows are copied first", (512, 512, 510), "m 64, n 128, k 64, stages 9, cluster 1, staged"),
+    ("pairs cannot be aligned", (512, 513, 512), "m 64, n 128, k 64, stages 9, cluster 2, direct, single elements"),
 ]
 
 
@@ -69,6 +71,28 @@ def test_the_tile_follows_the_extents(sizes: tuple[int, int, int], expected: str
     assert tiles(kernels, "wgmma") == ([expected] if expected else [])
     assert all(each.needs == "sm_90a" for each in kernels if each.schedule == "wgmma")
     assert any(not each.needs for each in kernels), "something runs where TMA cannot read the arrays"
+
+
+CONVOLUTION = """
+func.func @f(%x: tensor<{n}x{h}x{w}x{c}xf16>, %w: tensor<3x3x{c}x64xf16>, %o: tensor<{n}x{p}x{q}x64xf32>)
+    -> tensor<{n}x{p}x{q}x64xf32> {{
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<{n}x{p}x{q}x64xf32>) -> tensor<{n}x{p}x{q}x64xf32>
+  %r = linalg.conv_2d_nhwc_hwcf {{strides = dense<{by}> : tensor<2xi64>, dilations = dense<2> : tensor<2xi64>}}
+    ins(%x, %w : tensor<{n}x{h}x{w}x{c}xf16>, tensor<3x3x{c}x64xf16>) outs(%f : tensor<{n}x{p}x{q}x64xf32>)
+    -> tensor<{n}x{p}x{q}x64xf32>
+  return %r : tensor<{n}x{p}x{q}x64xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("channels", "step", "walked"), [(128, 2, True), (96, 1, False), (64, 9, False)])
+def test_convolutions_walk_over_whole_pixels(channels: int, step: int, walked: bool) -> None:
+    """Channels are copied 64 at a time, in steps that TMA has."""
+    extents = dict.fromkeys("nhwpq", "?")
+    kernels = chosen(CONVOLUTION.format(**extents, c=channels, by=step))
+    assert tiles(kernels, "wgmma") == (["m 128, n 64, k 64, stages 3, cluster 1, staged"] if walked else [])
+    assert tiles(kernels, "mma"), "something runs elsewhere"
 
 
 def test_other_images_do_without() -> None:

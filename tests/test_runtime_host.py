@@ -342,6 +342,19 @@ def test_descriptors_by_value_are_kept(core: Core) -> None:
     assert core.log().count("cuTensorMapEncodeTiled rank 2 type 6") == 1, "only the one with another stride is new"
 
 
+WALK = "axis 64 2 64 | axis 9 128 1 | walk 2 2 | axis 7 1152 1 | walk 1 4 | axis 5 8064 1 | pixels 128 | map 4096 6 3"
+"""5 images of 7 x 9 pixels of 64 elements, every second pixel of a row but its last two."""
+
+
+def test_descriptors_of_walks(core: Core) -> None:
+    first = core.call(f"{WALK} | " + " | ".join(f"word $7 {number}" for number in (1, 4, 5, 9, 12, 13)))
+    assert "cuTensorMapEncodeIm2col rank 4 type 6 channels 64 pixels 128" in core.log()
+    assert first.values[8:] == [6 | 4 << 8 | 3 << 24, 9 | 2 << 40, 7 | 1 << 40, 1152, -2 << 32, -4 << 32]
+    assert core.call(MAP).code == 0, "nothing is left of it"
+    assert core.call(WALK).code == 0
+    assert not any("Im2col" in call for call in core.log()), "it is kept, too"
+
+
 def test_descriptors_of_a_launch_are_apart(core: Core) -> None:
     found = core.call(f"{MAP} | axis 128 2 64 | axis 64 256 32 | map 8192 6 3 | word $2 0 | word $5 0")
     assert found.values[6:8] == [4096, 8192]
@@ -353,6 +366,8 @@ def test_descriptors_of_a_launch_are_apart(core: Core) -> None:
         pytest.param("axis 128 2 64 | axis 64 250 32 | map 4096 6 3", "stride of axis 1", id="stride"),
         pytest.param("axis 128 2 64 | axis 0 256 32 | map 4096 6 3", "axis 1 (counted from", id="extent"),
         pytest.param("axis 128 2 64 | axis 64 256 32 | map 4104 6 3", "not aligned to 16 bytes", id="address"),
+        pytest.param(WALK.replace("walk 2 2", "walk 9 2"), "a walk in steps of 9", id="step"),
+        pytest.param(WALK.replace("pixels 128", "pixels 2000"), "a walk over 2000 pixels", id="pixels"),
     ],
 )
 def test_descriptors_that_cannot_be(core: Core, script: str, message: str) -> None:

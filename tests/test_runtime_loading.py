@@ -257,6 +257,7 @@ OPTIONAL = (
     "cuMemAllocFromPoolAsync",
     "cuMemFreeAsync",
     "cuTensorMapEncodeTiled",
+    "cuTensorMapEncodeIm2col",
 )
 
 

@@ -48,6 +48,8 @@ PROTOTYPES = {
     "aot_rt_shared_limit": Prototype((), ("index",)),
     "aot_rt_multiprocessors": Prototype((), ("index",)),
     "aot_rt_tensor_axis": Prototype(("index", "index", "index")),
+    "aot_rt_tensor_walk": Prototype(("index", "index")),
+    "aot_rt_tensor_pixels": Prototype(("index",)),
     "aot_rt_tensor_map": Prototype(("index", "i32", "i32"), ("!llvm.ptr",)),
     "aot_rt_serves": Prototype(("i32",), ("i32",)),
     "aot_rt_assert": Prototype(("i1", "i32")),

@@ -201,6 +201,10 @@ int64_t aot_rt_multiprocessors(void);
  * then the array's address, CUtensorMapDataType and CUtensorMapSwizzle. Elements outside are zeros. Valid for this thread's next launch,
  * which may take eight of them. Host code asks only where address and strides are multiples of 16 and no extent is 0. */
 void aot_rt_tensor_axis(int64_t extent, int64_t stride, int64_t box);
+/* Of a descriptor whose copies walk over so many pixels, through all axes but the innermost. On the axis named last (not the
+ * outermost) the walk goes in steps, and ends so many elements before the axis does: what a convolution's filter reaches over. */
+void aot_rt_tensor_walk(int64_t step, int64_t reach);
+void aot_rt_tensor_pixels(int64_t pixels);
 void *aot_rt_tensor_map(int64_t address, int32_t type, int32_t swizzle);
 /* 1 if the image that the driver took holds the source's kernels with this aot_kernel.needs, else 0: host code launches others then. */
 int32_t aot_rt_serves(int32_t needs);

@@ -128,7 +128,10 @@ enum {                                                         /* attributes and
   X(cuPointerGetAttribute, 4000, 1, (void *value, int attribute, CUdeviceptr address)) \
   X(cuTensorMapEncodeTiled, 12000, 0, (CUtensorMap *map, int type, uint32_t rank, void *address, const uint64_t *extents, \
                                        const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides, \
-                                       int interleave, int swizzle, int l2_promotion, int out_of_bounds))
+                                       int interleave, int swizzle, int l2_promotion, int out_of_bounds)) \
+  X(cuTensorMapEncodeIm2col, 12000, 0, (CUtensorMap *map, int type, uint32_t rank, void *address, const uint64_t *extents, \
+                                        const uint64_t *strides, const int *first, const int *last, uint32_t channels, uint32_t pixels, \
+                                        const uint32_t *element_strides, int interleave, int swizzle, int l2_promotion, int out_of_bounds))
 
 #define AOT_DRIVER_FIELD(name, since, required, parameters) CUresult (*name) parameters;
 typedef struct aot_driver_table { AOT_DRIVER_ENTRIES(AOT_DRIVER_FIELD) } aot_driver_table;

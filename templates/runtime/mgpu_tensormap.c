@@ -4,12 +4,15 @@
  * to the call and is freed in stream order at its end (upstream leaks it).
  *
  * Our own kernels take descriptors by value: aot_rt_tensor_axis for each axis, then aot_rt_tensor_map, whose result stays valid for
- * the next launch of this thread. The last ones are kept for all threads, since most calls come with arrays seen before. */
+ * the next launch of this thread. The last ones are kept for all threads, since most calls come with arrays seen before.
+ *
+ * A convolution's copies walk over the pixels of images ("im2col"): over all axes but the innermost, one row after the other. */
 #include "rt.h"
 #include <pthread.h>
 #include <string.h>
 
 enum { MAX_RANK = 5, MAX_BOX = 256, NTYPES = 13, L2_PROMOTION_128B = 2, ZEROS_OUTSIDE = 0 };
+enum { MOST_PIXELS = 1024, LONGEST_STEP = 8, FARTHEST = 127 }; /* of a walk over pixels */
 enum { KEPT = 64, A_LAUNCH = 8 };                              /* descriptors kept in all; those that one launch may take */
 static const char *const axis_order = "counted from the innermost";
 
@@ -20,6 +23,8 @@ static const uint16_t swizzle_bytes[4] = { 0, 32, 64, 128 };
 typedef struct {                                               /* the driver counts axes from the innermost, MLIR from the outermost */
   uint32_t rank, box[MAX_RANK], element_strides[MAX_RANK];
   uint64_t extents[MAX_RANK], strides[MAX_RANK];               /* strides in bytes; that of the innermost axis is implied */
+  int32_t last[MAX_RANK];                                      /* of walks: where they end on an axis, from its end; 0 or less */
+  uint32_t pixels;                                             /* that a copy takes on its walk; 0: it takes a box */
   char *address;
   int type, interleave, swizzle;
 } tile;
@@ -31,6 +36,9 @@ static int check_axis(aot_frame *frame, const tile *t, uint32_t axis) {
   if (t->box[axis] < 1 || t->box[axis] > MAX_BOX)
     return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %u long on axis %u (%s), allowed are 1 to %d", t->box[axis], axis,
                       axis_order, MAX_BOX);
+  if (t->pixels && (t->element_strides[axis] < 1 || t->element_strides[axis] > LONGEST_STEP || t->last[axis] < -FARTHEST))
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: a walk in steps of %u that ends at %d on axis %u (%s)", t->element_strides[axis],
+                      t->last[axis], axis, axis_order);
   uint64_t step = t->interleave == 2 ? 32 : 16;
   if (axis && (t->strides[axis - 1] % step || t->strides[axis - 1] >= 1ull << 40))
     return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the stride of axis %u (%s) is %llu bytes; it must be a multiple of %llu below "
@@ -46,6 +54,8 @@ static int check_inner(aot_frame *frame, const tile *t) {
   if (!t->interleave && bytes % 16)
     return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %llu bytes long on axis 0 (%s); it must be a multiple of 16",
                       (unsigned long long)bytes, axis_order);
+  if (t->pixels > MOST_PIXELS || (t->pixels && t->rank < 3))
+    return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: a walk over %u pixels of %u axes", t->pixels, t->rank);
   int swizzled = t->swizzle >= 1 && t->swizzle <= 3 && !t->interleave;
   if (swizzled && bytes > swizzle_bytes[t->swizzle])
     return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %llu bytes long on axis 0 (%s), the %u-byte swizzle allows %u",
@@ -87,7 +97,21 @@ static int send(aot_frame *frame, uint64_t target, const CUtensorMap *map) {
   return code;
 }
 
+static int encode_walk(aot_frame *frame, const tile *t, int l2_promotion, int out_of_bounds, CUtensorMap *map) {
+  static const int first[MAX_RANK];
+  if (!aot_cu.cuTensorMapEncodeIm2col) {
+    char message[256];
+    int code = aot_driver_lacks("cuTensorMapEncodeIm2col", message, sizeof message);
+    return aot_record(frame, code, "%s", message);
+  }
+  return aot_record_driver(frame, aot_cu.cuTensorMapEncodeIm2col(map, t->type, t->rank, t->address, t->extents, t->strides, first,
+                                                                 t->last + 1, t->box[0], t->pixels, t->element_strides, t->interleave,
+                                                                 t->swizzle, l2_promotion, out_of_bounds),
+                           "cuTensorMapEncodeIm2col (rank %u, element type %d, swizzle %d)", t->rank, t->type, t->swizzle);
+}
+
 static int encode(aot_frame *frame, const tile *t, int l2_promotion, int out_of_bounds, CUtensorMap *map) {
+  if (t->pixels) return encode_walk(frame, t, l2_promotion, out_of_bounds, map);
   if (!aot_cu.cuTensorMapEncodeTiled) {
     char message[256];
     int code = aot_driver_lacks("cuTensorMapEncodeTiled", message, sizeof message);
@@ -166,6 +190,15 @@ void aot_rt_tensor_axis(int64_t extent, int64_t stride, int64_t box) {
   if (t->rank) t->strides[t->rank - 1] = (uint64_t)stride;
   t->rank++;
 }
+
+void aot_rt_tensor_walk(int64_t step, int64_t reach) {
+  tile *t = &described;
+  if (!t->rank) aot_fail(AOT_E_INTERNAL, "TMA descriptor: a walk without an axis");
+  t->element_strides[t->rank - 1] = (uint32_t)step;
+  t->last[t->rank - 1] = (int32_t)-reach;
+}
+
+void aot_rt_tensor_pixels(int64_t pixels) { described.pixels = (uint32_t)pixels; }
 
 void *aot_rt_tensor_map(int64_t address, int32_t type, int32_t swizzle) {
   aot_frame *frame = aot_frame_here("aot_rt_tensor_map");

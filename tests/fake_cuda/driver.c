@@ -93,6 +93,9 @@ static int64_t do_load32(const int64_t *a) { return aot_rt_load_i32(a[0]); }
 static int64_t do_load64(const int64_t *a) { return aot_rt_load_i64(a[0]); }
 /* extent, stride, box */
 static int64_t do_axis(const int64_t *a) { aot_rt_tensor_axis(a[0], a[1], a[2]); return 0; }
+/* step, reach */
+static int64_t do_walk(const int64_t *a) { aot_rt_tensor_walk(a[0], a[1]); return 0; }
+static int64_t do_pixels(const int64_t *a) { aot_rt_tensor_pixels(a[0]); return 0; }
 /* address, type, swizzle */
 static int64_t do_map(const int64_t *a) { return words_of(aot_rt_tensor_map(a[0], (int32_t)a[1], (int32_t)a[2])); }
 /* map, word of it */
@@ -192,7 +195,7 @@ static int64_t do_oops(const int64_t *a) { aot_fail(AOT_E_INTERNAL, "oops %lld",
 
 static const struct { const char *name; int64_t (*run)(const int64_t *); } commands[] = {
 #define C(name) { #name, do_##name }
-  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(serves), C(axis), C(map), C(word), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
+  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(serves), C(axis), C(walk), C(pixels), C(map), C(word), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
   C(record), C(waitevent), C(eventsync), C(eventdestroy), C(gpualloc), C(gpufree), C(memcpy), C(memset32), C(memset16), C(register),
   C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(show), C(vector), C(say), C(copy), C(poke), C(poke16), C(peek), C(token), C(value), C(emplace),
   C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(failresult), C(oops),

@@ -312,3 +312,16 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void 
   for (uint32_t i = 0; i + 1 < rank; i++) map->opaque[8 + i] = strides[i];
   return 0;
 }
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, int type, uint32_t rank, void *address, const uint64_t *extents, const uint64_t *strides,
+                                 const int *first, const int *last, uint32_t channels, uint32_t pixels, const uint32_t *element_strides,
+                                 int interleave, int swizzle, int l2_promotion, int out_of_bounds) {
+  CALL("rank %u type %d channels %u pixels %u", rank, type, channels, pixels);
+  if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || element_strides[0] != 1 || rank < 3) return CUDA_ERROR_INVALID_VALUE;
+  *map = (CUtensorMap){ { (uintptr_t)address, (uint64_t)type | (uint64_t)rank << 8 | (uint64_t)interleave << 16 | (uint64_t)swizzle << 24,
+                          (uint64_t)l2_promotion | (uint64_t)out_of_bounds << 8 } };
+  for (uint32_t i = 0; i < rank; i++) map->opaque[3 + i] = extents[i] | (uint64_t)element_strides[i] << 40;
+  for (uint32_t i = 0; i + 1 < rank; i++) map->opaque[8 + i] = strides[i];
+  for (uint32_t i = 0; i + 2 < rank; i++) map->opaque[12 + i] = (uint32_t)first[i] | (uint64_t)(uint32_t)last[i] << 32;
+  return 0;
+}

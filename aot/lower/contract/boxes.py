@@ -4,7 +4,8 @@ In: a factor or the result's array, and the tile's extents. Out: Boxes: the desc
 that it has an axis for, and what one copy takes.
 
 A factor's tile in shared memory has rows of 128 bytes, 64 elements of the contiguous loop each: one box of all rows
-where that loop is the summed one, else a box of 64 x 64 for each 64 of the outer loop.
+where that loop is the summed one, else a box of 64 x 64 for each 64 of the outer loop. Of a convolution's left factor
+one copy takes all rows, too: it walks over the image.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls, tensormaps
-from aot.lower.contract.epilogue import Array
+from aot.lower.contract.epilogue import Array, constant_index
 from aot.lower.contract.hopper import SWIZZLE_ROW
-from aot.lower.contract.problem import Factor, Problem, address
+from aot.lower.contract.problem import Factor, Problem, Window, address
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import Extent
-from aot.lower.tensormaps import Axis
+from aot.lower.tensormaps import Axis, Walk
 
 DEPTH = 64
 """Steps of the summed loop that a stage holds: 128 bytes of 16-bit elements."""
@@ -72,6 +73,28 @@ def of_factor(
     strides = [None, factor.pitch, *(factor.batch[loop] for loop in loops)]
     made = _map(factor.memory, factor.element, axes, strides)
     return Boxes(made, loops, DEPTH if factor.turned else rows, box)
+
+
+def of_pixels(window: Window, factor: Factor, rows: int) -> Boxes:
+    """Walks over so many places of a convolution's windows, of which each reads 64 elements of a pixel.
+
+    Axes end where the last window does, whatever follows in memory: so walks go from window to window as ``m`` does.
+    """
+    (channels, _), one = window.k[-1], rtcalls.index(1)
+    element = rtcalls.index(rtcalls.storage_bytes(factor.element))
+    found: list[tuple[Axis, Walk | None]] = [(Axis(channels.value, element, rtcalls.index(DEPTH)), None)]
+    filters = {axis: (extent, by) for (extent, _), (axis, by) in zip(window.k[:-1], window.places[1], strict=False)}
+    for (extent, _), (axis, step) in reversed(list(zip(window.m, window.places[0], strict=True))):
+        size, by = filters.get(axis, (constant_index(1), 1))
+        reach = (Word(size.value) - 1) * by
+        length = (Word(extent.value) - 1) * step + 1 + reach
+        stride = arith.MulIOp(window.axes[axis].value, element).result
+        walk = Walk(rtcalls.index(step), reach.value) if axis else None
+        found.append((Axis(length.value, stride, one), walk))
+    kind = _TYPES[str(factor.element)]
+    pixels = rtcalls.index(rows)
+    made = tensormaps.walked_map(address(factor.memory), found, pixels, kind, _SWIZZLE_128B)
+    return Boxes(made, (), rows, pixels)
 
 
 def of_result(array: Array, job: Problem, rows: int) -> Boxes:

@@ -101,12 +101,22 @@ def expect(barrier: Word, size: Word) -> None:
     nvvm.MBarrierArriveExpectTxOp(None, pointer(barrier), size.value)
 
 
-def load_tile(target: Word, source: ir.Value, at: Sequence[Word], barrier: Word, blocks: int = 0) -> None:
-    """Bring a box of an array to shared memory; with ``blocks``, a mask, to that of all these blocks of the cluster."""
+def load_tile(
+    target: Word, source: ir.Value, at: Sequence[Word], barrier: Word, blocks: int = 0, beside: Sequence[Word] = ()
+) -> None:
+    """Bring a box of an array to shared memory; with ``blocks``, a mask, to that of all these blocks of the cluster.
+
+    ``beside``: of a walk over pixels, how far from them lies what it reads, on each of the axes in the middle.
+    """
     address = llvm.AddrSpaceCastOp(ir.Type.parse("!llvm.ptr<7>"), pointer(target)).result
     mask = arith.ConstantOp(ir.IntegerType.get_signless(16), blocks).result if blocks else None
     places = [each.value for each in at]
-    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(address, source, places, pointer(barrier), [], multicastMask=mask)
+    short = ir.IntegerType.get_signless(16)
+    offsets = [arith.TruncIOp(short, each.value).result for each in beside]
+    mode = ir.Attribute.parse(f"#nvvm.tma_load_mode<{'im2col' if offsets else 'tile'}>")
+    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(
+        address, source, places, pointer(barrier), offsets, multicastMask=mask, mode=mode
+    )
 
 
 def store_tile(target: ir.Value, at: Sequence[Word], source: Word) -> None:

@@ -94,6 +94,10 @@ class Window:
     k: tuple[tuple[Extent, Extent], ...]
     """The last one runs over neighbours: the elements of a pixel."""
     pixels: Extent
+    axes: tuple[Extent, ...]
+    """Strides of the array's own indices, in elements."""
+    places: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+    """For the loops of ``m`` and ``k``: the index that each moves, and by how much."""
 
 
 @dataclass(frozen=True, eq=False)

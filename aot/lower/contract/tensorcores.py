@@ -71,7 +71,7 @@ def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
     ``need``: the architecture of images that hold them; ``hopper``: whether an image may have ``wgmma``, too.
     """
     if job.window is not None:
-        _convolution(job, job.window, kind, need)
+        _convolution(job, job.window, kind, need, hopper=hopper)
         return
     vectors = matvec.Shape.of(job).wish(job)
     packed = [
@@ -82,8 +82,8 @@ def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
     flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
     wishes = [vectors, flat, *_by_time(job, kind, _TILES)]
     emitters: list[Callable[[], None]] = []
-    if hopper and wgmmafit.covers(job):
-        condition, emitter = wgmmachoice.offer(job)
+    if hopper and wgmmafit.covers(ready):
+        condition, emitter = wgmmachoice.offer(ready)
         wishes.insert(1, Wish(condition, 1, 1, 1, in_parts=False))
         emitters.append(emitter)
     split = splitting.plan(job, wishes)
@@ -121,13 +121,19 @@ def convolves(contraction: Contraction) -> bool:
     return plain and alone and left.shape[-1] > 0 and left.shape[-1] * kind.bytes % CHUNK == 0
 
 
-def _convolution(job: Problem, window: Window, kind: Kind, need: str) -> None:
+def _convolution(job: Problem, window: Window, kind: Kind, need: str, *, hopper: bool) -> None:
     """A product whose left factor is gathered by the copies: no tile holds more of its places than registers do."""
     sides = ((job.left, ((), window.pixels, window.k[-1][0])), (job.right, ((), job.n, job.k)))
     packed = [packing.packed(factor, sizes, kind, _is_copied(factor, kind)) for factor, sizes in sides]
-    work = _work(replace(job, left=packed[0].factor, right=packed[1].factor), kind, window)
+    ready = replace(job, left=packed[0].factor, right=packed[1].factor)
+    work = _work(ready, kind, window)
     wishes = _by_time(job, kind, _GATHERING)
-    splitting.launch(wishes, [_emitter(work, tile, need, None) for tile, _ in _GATHERING])
+    emitters = [_emitter(work, tile, need, None) for tile, _ in _GATHERING]
+    if hopper and wgmmafit.covers(ready):
+        condition, emitter = wgmmachoice.offer(ready)
+        wishes.insert(0, Wish(condition, 1, 1, 1, in_parts=False))
+        emitters.insert(0, emitter)
+    splitting.launch(wishes, emitters)
     for each in packed:
         each.free()
 

@@ -3,16 +3,17 @@
 In: a problem that ``wgmmafit`` found fit, at a place in host code, and a tile. Out: descriptors and a ``gpu.launch``
 whose kernel only sm_90a images hold.
 
-A block is a producer warpgroup, of which one thread copies tiles of both factors into a ring of stages (TMA), and one
-or two consumer warpgroups, each of which multiplies its rows of the tile (wgmma) and stores them. Each stage has two
-barriers: ``full``, which the copies complete, and ``empty``, at which consumers arrive. Blocks stay, and go from tile
-to tile. The two blocks of a cluster take tiles below each other and share the right factor's, or beside each other and
-share the left one's: each copies half of it into the shared memory of both.
+A block is a producer warpgroup, of which one thread copies tiles of both factors into a ring of stages (TMA; see
+``wgmmacopies``), and one or two consumer warpgroups, each of which multiplies its rows of the tile (wgmma) and stores
+them. Each stage has two barriers: ``full``, which the copies complete, and ``empty``, at which consumers arrive. Blocks
+stay, and go from tile to tile. The two blocks of a cluster take tiles below each other and share the right factor's, or
+beside each other and share the left one's: each copies half of it into the shared memory of both. Or they take one
+tile, and half of the summed loop each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,8 @@ from aot.lower import imageneeds, rtcalls, tiling
 from aot.lower.contract import boxes, hopper, registers, wgmmastore
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
-from aot.lower.contract.problem import Factor, Problem
+from aot.lower.contract.problem import Problem
+from aot.lower.contract.wgmmacopies import Copies
 from aot.lower.contract.wgmmatile import BELOW, BESIDE, Tile
 from aot.lower.contract.words import Word, constant, narrow
 
@@ -39,8 +41,11 @@ _BARRIER = 8
 def launch(job: Problem, tile: Tile, *, staged: bool, width: int = 2) -> None:
     """Emit the launch at the insertion point; ``staged`` and ``width``: how results may be stored (``wgmmastore``)."""
     store = wgmmastore.of(job, tile, staged=staged, width=width)
+    rows = tile.rows // tile.sharing(BESIDE)
     sides = (
-        boxes.of_factor(job.left, job.m, job, tile.rows // tile.sharing(BESIDE), few=tile.few),
+        boxes.of_pixels(job.window, job.left, rows)
+        if job.window
+        else boxes.of_factor(job.left, job.m, job, rows, few=tile.few),
         boxes.of_factor(job.right, job.n, job, tile.columns // tile.sharing(BELOW)),
     )
     down, across = tile.grid(job)
@@ -151,12 +156,10 @@ class Kernel:
             column = column * self.tile.cluster + self.rank
         return Corner(row * self.tile.rows, column * self.tile.columns, tuple(batch))
 
-    # ---------------------------------------------------------------- the producer
-
     def _produce(self) -> None:
         if self.tile.trades_registers:
             hopper.registers(_PRODUCER_REGISTERS, more=False)
-        hopper.when(self.thread.equals(0), lambda: self._tiles(self._copy_tile))
+        hopper.when(self.thread.equals(0), lambda: self._tiles(Copies(self).tile))
 
     def _tiles(self, work: Callable[[Corner, Word], None]) -> None:
         """Code for each of the block's tiles, with the number of stages that were used before it."""
@@ -165,46 +168,6 @@ class Kernel:
             used = Word(loop.inner_iter_args[0])
             work(self.corner(Word(loop.induction_variable)), used)
             scf.YieldOp([(used + self.steps).value])
-
-    def _copy_tile(self, corner: Corner, used: Word) -> None:
-        loop = scf.ForOp(constant(0).value, self.steps.value, constant(1).value)
-        with ir.InsertionPoint(loop.body):
-            step = Word(loop.induction_variable)
-            number = used + step
-            slot = number % self.tile.stages
-            # The phase before the first one counts as ended: an empty ring needs no arrivals.
-            hopper.wait(self.empty(slot), (number // self.tile.stages & 1) ^ 1)
-            hopper.expect(self.full(slot), self._bytes())
-            stage = self.ring + slot * self.tile.stage_bytes
-            left, right = self.job.factors
-            k = (self.start + step) * DEPTH
-            self._copy(left, 0, stage, (corner.m0, k, corner.batch), self.full(slot))
-            self._copy(right, 1, stage + self.tile.left_bytes, (corner.n0, k, corner.batch), self.full(slot))
-            scf.YieldOp([])
-
-    def _bytes(self) -> Word:
-        """What a stage's copies bring to this block."""
-        if self.tile.few and not self.job.left.turned:
-            return self.box * SWIZZLE_ROW + (self.tile.stage_bytes - self.tile.left_bytes)
-        return constant(self.tile.stage_bytes)
-
-    def _copy(
-        self, factor: Factor, side: int, target: Word, at: tuple[Word, Word, Sequence[Word]], barrier: Word
-    ) -> None:
-        """A factor's part of a stage: all of it, or this block's share for all blocks of the cluster."""
-        outer, k, batch = at
-        source = self.sides[side]
-        parts = self.tile.sharing(BELOW if side else BESIDE)
-        extent = (self.tile.columns if side else self.tile.rows) // parts
-        if parts > 1:
-            outer, target = outer + self.rank * extent, target + self.rank * (extent * SWIZZLE_ROW)
-        mask = (1 << parts) - 1 if parts > 1 else 0
-        for start in range(0, extent, source.rows):
-            place = outer + start
-            coordinates = source.at(place, k, batch) if factor.turned else source.at(k, place, batch)
-            hopper.load_tile(target + start * SWIZZLE_ROW, source.map, coordinates, barrier, mask)
-
-    # ---------------------------------------------------------------- the consumers
 
     def _consume(self, writer: wgmmastore.Writer) -> None:
         if self.tile.trades_registers:

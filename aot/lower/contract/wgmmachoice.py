@@ -32,11 +32,12 @@ _WIDE = Tile(128, 192, 4, 2)
 _SQUARE = Tile(128, 128, 6, 2)
 _SMALL = Tile(64, 128, 4, 1, blocks=2, chunks=1)
 _NARROW = Tile(64, 64, 6, 1, blocks=2, chunks=1)
-_SINGLE = Tile(64, 128, 6, 1, chunks=1)
-"""For fewer tiles than multiprocessors: more copies under way."""
-_SINGLE_PAIR = Tile(64, 128, 6, 1, cluster=2, chunks=1)
-_FEW_LONG = Tile(64, 128, 7, 1, chunks=1, few=True)
-_FEW_SPLIT = Tile(64, 64, 6, 1, cluster=2, shared=ALONG, blocks=2, few=True)
+_TALL = Tile(128, 64, 3, 2, blocks=2)
+"""For convolutions with few filters."""
+_SINGLE = Tile(64, 128, 9, 1, chunks=1, few=True)
+"""For fewer tiles than multiprocessors: as many copies under way as there is room for."""
+_SINGLE_PAIR = Tile(64, 128, 9, 1, cluster=2, chunks=1)
+_FEW_SPLIT = Tile(64, 64, 12, 1, cluster=2, shared=ALONG, few=True)
 _FLAT_LONG = Tile(128, 128, 6, 2, cluster=2, shared=BESIDE)
 _FLAT_SPLIT = Tile(128, 64, 7, 2, cluster=2, shared=ALONG, few=True)
 _WEIGHTS = {_PAIR: 100, _LARGE: 100, _WIDE: 104, _SMALL: 110, _SQUARE: 112}
@@ -97,39 +98,47 @@ class _Rules:
 
     def all(self) -> list[Rule]:
         """In order; the last one has no condition."""
+        if self.job.window is not None:
+            return [Rule(_at_most(self.n, 64), _TALL), *(self._known() if self.known else self._unknown())]
         few, flat = _at_most(self.m, 64), _at_most(self.m, 128)
         long = _at_least(_times(_tiles(self.n, 128), self.batches), _MANY_COLUMNS)
-        deep = _at_least(self.k, _LONG)
-        rules = [
-            Rule(_both(few, long), _FEW_LONG),
-            Rule(_both(few, deep), _FEW_SPLIT),
-            Rule(_both(flat, long), _FLAT_LONG),
-            Rule(_both(flat, deep), _FLAT_SPLIT),
-            Rule(_at_most(self.n, 64), _NARROW),
+        split = _both(_at_least(self.k, _LONG), _not(long))
+        return [
+            Rule(_both(few, split), _FEW_SPLIT),
+            Rule(_both(_both(flat, long), _not(few)), _FLAT_LONG),
+            Rule(_both(flat, split), _FLAT_SPLIT),
+            *([Rule(True, _NARROW)] if isinstance(self.n, int) and self.n <= _NARROW.columns else []),
+            *(self._known(few) if self.known else self._unknown(few)),
         ]
-        return [*rules, *(self._known() if self.known else self._unknown())]
 
-    def _known(self) -> list[Rule]:
-        if _at_most(self._count(_SMALL), self.places):
+    def _known(self, few: ir.Value | bool = False) -> list[Rule]:
+        if few is True or self._is_single() is True:
             return [Rule(True, _SINGLE_PAIR if self._misplaced() else _SINGLE)]
         costs = [(cost, tile) for tile in _CANDIDATES if isinstance(cost := self._cost(tile), int)]
         best = min(costs, key=lambda each: each[0])[1]
-        if best == _LARGE and (self._many_waves() is True or self._misplaced()):
+        if best == _LARGE and (self._pays_to_share() is True or self._misplaced()):
             best = _PAIR
         return [Rule(True, best)]
 
-    def _unknown(self) -> list[Rule]:
+    def _unknown(self, few: ir.Value | bool = False) -> list[Rule]:
         large, wide, small = (self._cost(tile) for tile in (_LARGE, _WIDE, _SMALL))
         best = _both(_at_most(large, wide), _at_most(large, small))
         return [
-            Rule(_both(best, self._many_waves()), _PAIR),
+            Rule(problem.any_of([few, self._is_single()]), _SINGLE),
+            Rule(_both(best, self._pays_to_share()), _PAIR),
             Rule(best, _LARGE),
             Rule(_at_most(wide, small), _WIDE),
             Rule(True, _SMALL),
         ]
 
-    def _many_waves(self) -> ir.Value | bool:
-        return _at_least(_ceiling(self._count(_LARGE), self.places), _MANY_WAVES)
+    def _is_single(self) -> ir.Value | bool:
+        """Whether all tiles have a multiprocessor of their own."""
+        return _at_most(self._count(_SINGLE), self.places)
+
+    def _pays_to_share(self) -> ir.Value | bool:
+        """Whether two blocks of large tiles should share a factor: they wait for each other once a tile."""
+        waves = _ceiling(self._count(_LARGE), self.places)
+        return _both(_at_least(waves, _MANY_WAVES), _at_least(self.k, _LONG))
 
     def _misplaced(self) -> bool:
         """Whether rows of an array begin where a pair of lines does not."""
@@ -180,6 +189,12 @@ def _at_most(one: Number, other: Number) -> ir.Value | bool:
 
 def _at_least(one: Number, other: Number) -> ir.Value | bool:
     return _at_most(other, one)
+
+
+def _not(one: ir.Value | bool) -> ir.Value | bool:
+    if isinstance(one, bool):
+        return not one
+    return arith.XOrIOp(one, arith.ConstantOp(ir.IntegerType.get_signless(1), True).result).result
 
 
 def _both(one: ir.Value | bool, other: ir.Value | bool) -> ir.Value | bool:

@@ -15,9 +15,11 @@ from mlir.dialects import arith
 from aot.lower import rtcalls
 from aot.lower.contract import boxes, problem, wgmma
 from aot.lower.contract.epilogue import Array
-from aot.lower.contract.problem import Factor, Problem
+from aot.lower.contract.problem import Factor, Problem, Window
 from aot.lower.fast.places import Extent
 
+_LEAST_AXES, _FARTHEST, _LONGEST_STEP = 3, 127, 8
+"""What walks over pixels are limited to: axes, elements that a filter reaches over, and steps from window to window."""
 _FACTORS, _RESULTS = frozenset({"f16", "bf16"}), frozenset({"f16", "bf16", "f32"})
 
 
@@ -28,7 +30,26 @@ def covers(job: Problem) -> bool:
         return False
     if not all(_is_plain(factor) for factor in job.factors):
         return False
+    if job.window is not None and not _is_walked(job.window):
+        return False
     return all(2 + len(boxes.kept(factor.batch)) <= boxes.MOST_AXES for factor in job.factors)
+
+
+def _is_walked(window: Window) -> bool:
+    """Whether one copy takes the windows of neighbouring results, as ``m`` counts them: pixels of whole stages.
+
+    The loops of ``m`` move the array's indices in their order, and those of the filter all but the first and the last.
+    """
+    moved, filters = window.places
+    steps, sizes = dict(moved), [extent.static for extent, _ in window.k[:-1]]
+    channels = window.k[-1][0].static
+    if not channels or channels % boxes.DEPTH or not _LEAST_AXES <= len(window.axes) <= boxes.MOST_AXES:
+        return False
+    if [axis for axis, _ in moved] != list(range(len(window.axes) - 1)) or steps[0] != 1:
+        return False
+    reached = [0 if size is None else (size - 1) * by for size, (_, by) in zip(sizes, filters, strict=False)]
+    inside = all(axis > 0 for axis, _ in filters[:-1]) and len({axis for axis, _ in filters}) == len(filters)
+    return inside and None not in sizes and max([0, *reached]) <= _FARTHEST and max(steps.values()) <= _LONGEST_STEP
 
 
 def _is_plain(factor: Factor) -> bool:

@@ -8,7 +8,7 @@ and the matrix of the operand's pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mlir import ir
 from mlir.dialects import arith, memref
@@ -30,17 +30,19 @@ def window(contraction: Contraction, groups: tuple[Loops, Loops], extent_of: Cal
     for extent in reversed(extents[1:]):
         strides.insert(0, _times(strides[0], extent))
 
-    def parts(group: Loops) -> tuple[tuple[Extent, Extent], ...]:
-        places = [contraction.left.axis(loop) for loop in group]
+    places = tuple(tuple(contraction.left.axis(loop) for loop in group) for group in groups)
+
+    def parts(group: Loops, moved: Sequence[tuple[int, int]]) -> tuple[tuple[Extent, Extent], ...]:
         return tuple(
             (extent_of(loop), _times(strides[axis], constant_index(by)))
-            for loop, (axis, by) in zip(group, places, strict=True)
+            for loop, (axis, by) in zip(group, moved, strict=True)
         )
 
     total = constant_index(1)
     for extent in extents[:-1]:
         total = _times(total, extent)
-    return Window(parts(groups[0]), parts(groups[1]), total)
+    m, k = (parts(group, moved) for group, moved in zip(groups, places, strict=True))
+    return Window(m, k, total, tuple(strides), (places[0], places[1]))
 
 
 def _extent(value: ir.Value, axis: int) -> Extent:
