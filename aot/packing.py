@@ -44,13 +44,13 @@ def wheel_of(files: FileSet, tree: Path, folder: Path, options: wheel.Options, l
         if entry is not None:
             made = _unpacked(codec.decode(entry, Packed), folder)
         else:
-            made = _built(tree, folder, options, levels)
+            made = fresh(tree, folder, options, levels)
             levels.put(key, codec.encode(_packed(made)))
         stamp.write(made, [path for path in (made.wheel, made.sdist) if path])
     return made
 
 
-def _built(tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> BuiltWheel:
+def fresh(tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> BuiltWheel:
     """A new wheel; the runtime in it need not be compiled when the cache has it, for ordinary Pythons."""
     if options.pure or options.python:
         return wheel.build(tree, folder, options)

@@ -9,16 +9,19 @@ PosixPath('dist/kernels-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl')
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aot import ccompiler, compiling, fileset, job, packid, plan, resources, told, toolid
 from aot.buildresult import KEPT, BuildResult, as_json, summary
+from aot.compiling import Done
 from aot.executor import Orders
 from aot.job import CompileJob
+from aot.model import CompiledSource
 from aot.plan import BuildRequest, Plan, PlannedSource
 from aot.report import Once, Reporter, Silent
 from aot.stamp import Stamp
@@ -38,20 +41,41 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     start = time.monotonic()
     planned = plan.plan(request)
     ccompiler.find()
+    with _begun(planned, tell) as lock:
+        return _build(planned, tell, start, lock)
+
+
+def compiled(request: BuildRequest, reporter: Reporter | None = None) -> tuple[CompiledSource, ...]:
+    """Compiles the sources as ``build`` does, and packages nothing."""
+    tell = Once(reporter or Silent())
+    planned = plan.plan(request)
+    with _begun(planned, tell) as lock:
+        return compiling.results(_compile(planned, tell, lock)[0])
+
+
+@contextlib.contextmanager
+def _begun(planned: Plan, tell: Reporter) -> Iterator[int]:
+    """Holds the work folder; what is given is its lock."""
     for note in planned.notes:
         tell.note(note)
     fileset.check_ours(planned.work, _PARTS)
     with fileset.lock(planned.work, lambda: tell.note(f"waiting for another build in '{planned.work}'")) as lock:
-        return _build(planned, tell, start, lock)
+        yield lock
+
+
+def _compile(planned: Plan, tell: Reporter, lock: int) -> tuple[tuple[CompileJob, ...], dict[str, Done]]:
+    """Jobs of all sources, and those that were not done before."""
+    identity = toolid.of(planned.toolchain)
+    jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
+    sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
+    tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
+    return jobs, compiling.run(jobs, compiling.Floor(planned.work, _orders(planned, identity), lock), tell)
 
 
 def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResult:
     """The stages, in their order."""
-    identity, levels = toolid.of(planned.toolchain), planned.engine.levels()
-    jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
-    sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
-    tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
-    done = compiling.run(jobs, compiling.Floor(planned.work, _orders(planned, identity), lock), tell)
+    levels = planned.engine.levels()
+    jobs, done = _compile(planned, tell, lock)
     stamp = Stamp(planned.work / _RECORD, _everything(planned, jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:

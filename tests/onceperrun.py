@@ -21,14 +21,19 @@ from aot import fileset
 Made = TypeVar("Made")
 
 
+def shared(factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run, which all workers see."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
     """The value that ``make`` returns for a new folder; it is pickled, and tests must leave the folder as it is."""
-    base = factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    record = shared / f"{name}.pickle"
-    with fileset.lock(shared / f"{name}.lock", lambda: None):
+    place = shared(factory)
+    record = place / f"{name}.pickle"
+    with fileset.lock(place / f"{name}.lock", lambda: None):
         if not record.is_file():
-            folder = shared / name
+            folder = place / name
             folder.mkdir()
             fileset.write_file(record, pickle.dumps(make(folder)))
         return pickle.loads(record.read_bytes())  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ from aot.errors import SourceError, ToolMissing, UsageError
 from aot.toolid import Identity
 
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("no_cache")]
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from aot.job import CompileJob
 
 ROOT = Path(__file__).parents[1]
 BAD = ROOT / "tests" / "bad"
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 @dataclass
@@ -55,9 +56,9 @@ def built_with(folder: Path, act: Callable[[], None] = lambda: None, **options: 
 def stock(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shared cache that holds the wheel alone: whoever comes to the same tree need not package it once more."""
     folder = Path(shutil.copytree(built.folder / "cache", tmp_path_factory.mktemp("stock") / "cache"))
-    *sources, wheel = sorted(folder.glob("*/*"), key=lambda file: file.stat().st_size)
-    assert len(sources) == 4
-    for file in sources:
+    *others, wheel = sorted(folder.glob("*/*"), key=lambda file: file.stat().st_size)
+    assert len(others) == 5, "four sources, and the runtime's objects"
+    for file in others:
         file.unlink()
     assert wheel.stat().st_size > built.result.wheel_bytes
     return folder

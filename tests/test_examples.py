@@ -11,31 +11,37 @@ from typing import Any
 import pytest
 
 from aot import pipeline, plan
+from aot.model import CompiledSource
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES, CASES, HAZARDS = ROOT / "examples" / "kernels", ROOT / "tests" / "cases", ROOT / "tests" / "hazards"
 EVERY_ARCH = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120"
 
 
-def manifest(source: Path, archs: str, tmp_path: Path) -> dict[str, Any]:
-    """Builds a folder or a file and reads ``aot.json`` out of the wheel."""
-    request = pipeline.BuildRequest((str(source),), archs=archs, out=str(tmp_path / "out"), work=str(tmp_path / "work"))
-    result = pipeline.build(request)
+def asked(source: Path, folder: Path) -> pipeline.BuildRequest:
+    return pipeline.BuildRequest(
+        (str(source),), archs="sm_80", ptx=False, out=str(folder / "out"), work=str(folder / "work")
+    )
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """``aot.json`` of the examples' wheel."""
+    result = pipeline.build(asked(EXAMPLES, tmp_path_factory.mktemp("examples")))
     with zipfile.ZipFile(result.wheel) as wheel:
         (name,) = [name for name in wheel.namelist() if name.endswith("/aot.json")]
         return json.loads(wheel.read(name))  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    built = manifest(EXAMPLES, "sm_80", tmp_path_factory.mktemp("examples"))
-    assert built["package"] == "demo_kernels"
-    return {module["name"]: module for module in built["modules"]}
+def examples(manifest: dict[str, Any]) -> Mapping[str, Any]:
+    assert manifest["package"] == "demo_kernels"
+    return {module["name"]: module for module in manifest["modules"]}
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    return {module["name"]: module for module in manifest(CASES, "sm_80", tmp_path_factory.mktemp("cases"))["modules"]}
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, CompiledSource]:
+    return {each.name: each for each in pipeline.compiled(asked(CASES, tmp_path_factory.mktemp("cases")))}
 
 
 FUNCTIONS = [
@@ -127,7 +133,7 @@ def test_archs_of_a_source(folder: Path, source: str, skipped: list[str], tmp_pa
     assert [arch for arch in found.selection.skipped if arch.startswith("sm_")] == skipped
 
 
-def test_cases_build(cases: Mapping[str, Any]) -> None:
+def test_cases_build(cases: Mapping[str, CompiledSource]) -> None:
     assert sorted(cases) == sorted(file.stem for file in CASES.glob("*.mlir"))
 
 
@@ -135,12 +141,12 @@ def test_cases_build(cases: Mapping[str, Any]) -> None:
     ("source", "function", "flag"),
     [("newton_sqrt", "newton_sqrt", "reads_device"), ("seed_printf", "hello", "messages")],
 )
-def test_flags_of_cases(cases: Mapping[str, Any], source: str, function: str, flag: str) -> None:
-    (found,) = [f for f in cases[source]["functions"] if f["name"] == function]
-    assert flag in found["flags"]
+def test_flags_of_cases(cases: Mapping[str, CompiledSource], source: str, function: str, flag: str) -> None:
+    (found,) = [f for f in cases[source].functions if f.name == function]
+    assert flag in found.flags
 
 
 def test_internal_types_stay_inside(tmp_path: Path) -> None:
-    (module,) = manifest(HAZARDS / "internal_types.mlir", "sm_80", tmp_path)["modules"]
-    assert [f["name"] for f in module["functions"]] == ["sum_by_four"]
-    assert not any(kernel["callable"] for kernel in module["kernels"])
+    (source,) = pipeline.compiled(asked(HAZARDS / "internal_types.mlir", tmp_path))
+    assert [function.name for function in source.functions] == ["sum_by_four"]
+    assert not any(kernel.callable for kernel in source.kernels)

@@ -15,7 +15,7 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import cpuonly, wheel
+from aot import cachelevels, cpuonly, packing, wheel
 from aot.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cpu_cases.py")
@@ -34,7 +34,12 @@ def cpu_wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, wheel.Buil
     both = source.with_cpu_code(source.compiled(folder, compiler, machine), folder, compiler, machine)
     sources = {"cpupkg": both, "hostpkg": cpuonly.reduced(both)}
     return {
-        name: wheel.build(source.write(folder / name, source.spec(name), each), folder / f"{name}-wheel")
+        name: packing.fresh(
+            source.write(folder / name, source.spec(name), each),
+            folder / f"{name}-wheel",
+            wheel.Options(),
+            cachelevels.of(os.environ["AOT_CACHE"], None),
+        )
         for name, each in sources.items()
     }
 

@@ -82,6 +82,7 @@ def test_cpu_code_alone(host: Built, tmp_path: Path) -> None:
     assert manifest(host)["left_out"] == ["hopper", "kernel", "launch"]
 
 
+@pytest.mark.usefixtures("no_cache")
 def test_cpu_code_is_the_same_bytes_again(host: Built, tmp_path: Path) -> None:
     write_sources(tmp_path)
     again = build_in(tmp_path, archs="host")
