@@ -100,8 +100,10 @@ def test_the_same_kernels_in_two_sources_are_stored_once(tmp_path: Path) -> None
     assert (one.source, two.source, one.data) == ("one", "two", two.data)
 
 
-@pytest.mark.usefixtures("no_cache")
-def test_a_second_build_compiles_nothing_and_a_change_only_what_it_must(built: Built, tmp_path: Path) -> None:
+def test_a_second_build_compiles_nothing_and_a_change_only_what_it_must(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AOT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "again"
     write_sources(folder)
     first = build_in(folder)
