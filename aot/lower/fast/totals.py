@@ -34,9 +34,10 @@ _FINISH = 1024
 
 
 def fits(region: Region) -> bool:
-    """Whether partial results are all that is needed of the elements."""
+    """Whether partial results are all that is needed of the elements; for searches, slices of a row are faster."""
     levels = {member.level for member in region.reductions}
-    return levels == {1} and all(store.product.kind != FULL for store in region.stores)
+    searches = any(member.reducer is not None and member.reducer.search for member in region.reductions)
+    return levels == {1} and not searches and all(store.product.kind != FULL for store in region.stores)
 
 
 def launch(job: Job, width: int) -> None:
