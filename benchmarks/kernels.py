@@ -5,7 +5,8 @@
     python benchmarks/kernels.py rmsnorm --site OLD --site NEW      two builds of the package in one run
 
 The package ``bench_kernels`` is built from ``benchmarks/kernels_write.py``; ``--site`` is a folder that holds it, or
-as much of it as the families need. ``contractions_sm80`` wants a package that was built for ``compute_80`` alone.
+as much of it as the families need. ``contractions_sm80`` and ``attention_sm80`` want packages that were built for
+``compute_80`` alone.
 First several processes compile the peers, then one times all contenders in turn (``kernels_timing.py``). Results of
 ours are compared with float64 before they are timed; ``--check`` does only that, at awkward sizes, too. The lists of
 cases are fixed (``GROUPS``). The last lines are means and what lies under its bar (``kernels_table.py``).
@@ -27,13 +28,18 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+import attention_cases
 import contractions_cases
 import kernels_cases
 import kernels_timing as timing
 from kernels_case import Call, Case, Group
 from kernels_table import Table, column
 
-GROUPS = (kernels_cases.GROUP, contractions_cases.GROUP, contractions_cases.ON_SM_80)
+GROUPS = (
+    kernels_cases.GROUP,
+    *(contractions_cases.GROUP, contractions_cases.ON_SM_80),
+    *(attention_cases.GROUP, attention_cases.ON_SM_80),
+)
 FAMILIES = {family: group for group in GROUPS for family in group.families}
 KINDS = list(dict.fromkeys(kind for group in GROUPS for kind in group.kinds))
 PEERS = list(dict.fromkeys(peer for group in GROUPS for peer in group.peers))

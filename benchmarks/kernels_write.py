@@ -13,10 +13,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import attention_sources
 import contractions_sources
 import kernels_sources
 
-GROUPS = (kernels_sources.sources, contractions_sources.sources)
+GROUPS = (kernels_sources.sources, contractions_sources.sources, attention_sources.sources)
 
 
 def write(folder: Path, beginnings: tuple[str, ...] = ("",)) -> list[Path]:

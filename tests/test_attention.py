@@ -26,7 +26,7 @@ def _few_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensorcores, "_TILES", tensorcores._TILES[-1:])
 
 
-def inputs(of: Attention, group: int, queries: int, keys: int, shift: int = 0) -> list[Any]:
+def inputs(of: Any, group: int, queries: int, keys: int, shift: int = 0) -> list[Any]:
     """Arrays, the destination last; ``shift``: elements by which the keys are not aligned."""
     random, kind = np.random.default_rng(queries + keys), DTYPES[of.kind]
 
@@ -40,7 +40,7 @@ def inputs(of: Attention, group: int, queries: int, keys: int, shift: int = 0) -
     return [*arrays, np.full((1, 2, group, queries, of.width), np.nan, kind)]
 
 
-def check(of: Attention, program: Any, arrays: list[Any]) -> None:
+def check(of: Any, program: Any, arrays: list[Any]) -> None:
     got = program.call("f", *arrays).results[0].astype("f8")
     mask = arrays[3] if of.mask == "array" else None
     want = expected(*arrays[:3], causal=of.mask == "causal", mask=mask)
@@ -59,7 +59,7 @@ def test_all_keys(backwards: bool) -> None:
 
 
 def test_keys_up_to_the_query() -> None:
-    of = Attention("bf16", 1, 200, 150, depth=80, width=16, mask="causal", around=(1, 2))
+    of = Attention("bf16", (1, 2), 1, 200, 150, 80, 16, "causal")
     check(of, build(of.text(), backwards=True, options=AMPERE), inputs(of, 1, 200, 150))
 
 
@@ -85,7 +85,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("of", "flash", "decodes"), [row[1:] for row in CHOICES], ids=[row[0] for row in CHOICES])
-def test_the_kernel_follows_the_extents(of: Attention, flash: list[str], decodes: int) -> None:
+def test_the_kernel_follows_the_extents(of: Any, flash: list[str], decodes: int) -> None:
     kernels = chosen(of.text(), ((8, 0), (12, 0)))
     assert tiles(kernels, "mma-flash") == flash
     assert len(tiles(kernels, "decode")) == len(tiles(kernels, "decode-combine")) == decodes
