@@ -32,6 +32,8 @@ VARIANTS = {
 """Packages of two examples whose images differ: PTX only, compressed, none that an H200 runs."""
 FOR_OTHERS = ("--c", "--tvm-ffi")
 """What tests/frameworks is built with: C programs and tvm-ffi call it, too."""
+ATTENTIONS = {"attention_kernels": "sm_80,sm_90", "attention_ptx_kernels": "compute_80"}
+"""Packages of attention: with Hopper's own kernels, and without them on any GPU."""
 
 
 @dataclass
@@ -60,6 +62,10 @@ def main(arguments: Sequence[str]) -> int:
         for folder in (EXAMPLES, TESTS / "cases", TESTS / "hazards", generated)
     ]
     results.append(build_folder(TESTS / "frameworks", options.out, *archs, *FOR_OTHERS))
+    for name, asked in ATTENTIONS.items():
+        folder = work_folder(options.out) / name
+        _python(str(TESTS / "gpu" / "attention_calls.py"), str(folder), name)
+        results.append(build_folder(folder, options.out, "--archs", asked))
     ready = work_folder(options.out) / "ready_kernels"
     _python(str(TESTS / "gpu" / "ready_sources.py"), str(ready))
     with_settings = [*(variant(name, options.out) for name in VARIANTS), ready, TESTS / "gpu" / "launch_kernels"]
