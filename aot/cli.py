@@ -161,7 +161,7 @@ def new(name: str) -> None:
     report.result(str(folder))
 
 
-for _command in (commands.verify, commands.demo, commands.bench, cachecommand.cache):
+for _command in (commands.verify, commands.demo, commands.bench, commands.tune, cachecommand.cache):
     cli.add_command(_command)
 
 

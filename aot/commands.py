@@ -1,9 +1,9 @@
-"""The commands that run built packages: ``aot verify``, ``aot demo`` and ``aot bench``; ``aot.cli`` has the others.
+"""The commands that run built packages: ``aot verify``, ``demo``, ``bench`` and ``tune``; ``aot.cli`` has the others.
 
 In: options. Out: tables on standard output, remarks and verdicts on standard error; exit code 1 for what is wrong.
 
->>> [command.name for command in (verify, demo, bench)]
-['verify', 'demo', 'bench']
+>>> [command.name for command in (verify, demo, bench, tune)]
+['verify', 'demo', 'bench', 'tune']
 """
 
 from __future__ import annotations
@@ -103,6 +103,37 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
             report.say(remark)
         report.say(timer.verdict(found))
     raise click.exceptions.Exit(0 if found.ok else 1)
+
+
+@click.command()
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True)
+@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
+@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
+@click.option("--list", "listed", is_flag=True, help="Show candidates and measure nothing; needs no GPU.")
+@click.option("--archs", metavar="ARCH", help="What --list is for.  [default: native]")
+@click.option("--dry-run", is_flag=True, help="Measure, but write nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def tune(listed: bool, dry_run: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Measure schedules and sizes of functions on this GPU, and keep the fastest for `aot build`."""
+    from aot import tune as tuner
+
+    request = tuner.TuneRequest(**options)
+    reporter = report.reporter(quiet=quiet, verbose=False)
+    try:
+        found = (tuner.offer if listed else tuner.tune)(request, reporter)
+    finally:
+        reporter.close()
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        report.table("", tuner.COLUMNS, tuner.table(found.rows))
+        report.say(tuner.verdict(found))
+    if not (listed or dry_run):
+        report.say(f"wrote {tuner.write(found, request)}")
 
 
 def _print_json(document: object) -> None:

@@ -87,14 +87,17 @@ class Config:
     """By namespace."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Dotted key -> its line, for messages."""
+    tuned: str = ""
+    """Where further schedules were read; empty when there is no such file."""
 
     def source(self, name: str) -> SourceSettings:
         """Settings of one source."""
         return self.sources.get(name, SourceSettings())
 
     def place(self, key: str) -> str:
-        """``file:line`` of a dotted key, or the file alone."""
-        return _place(self.path, self.lines, key)
+        """``file:line`` of a dotted key, or the file alone; what has no line is in the other file, if there is one."""
+        mine = any(each == key or each.startswith(f"{key}.") for each in self.lines)
+        return _place(self.path if mine else self.tuned or self.path, self.lines, key)
 
 
 Check = Callable[[Any], str]
@@ -157,9 +160,8 @@ SOURCE_KEYS: Mapping[str, Check] = {
 TOP_KEYS = ("edition", "package", "build", "source")
 
 
-def load(folder: Path) -> Config:
-    """The config of a folder of sources; the default one when it has no ``aot.toml``."""
-    file = folder / FILE_NAME
+def load(file: Path) -> Config:
+    """The config of a file; the default one when it is not there."""
     if not file.exists():
         return Config()
     try:

@@ -15,7 +15,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import archlist, config, driver, engine, fatbin, fileset, freethreaded, naming, selection, sources, toolchain
+from aot import (
+    archlist,
+    config,
+    configfiles,
+    driver,
+    engine,
+    fatbin,
+    fileset,
+    freethreaded,
+    naming,
+    selection,
+    sources,
+    toolchain,
+)
 from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
 from aot.engine import LOCAL, Engine
@@ -178,11 +191,11 @@ def _places(request: BuildRequest) -> tuple[Path, Path, Path | None]:
 def _settings(paths: Sequence[str]) -> tuple[Path, Config]:
     """The first source's folder, and the one ``aot.toml`` that the sources' folders hold."""
     folders = list(dict.fromkeys(Path(path) if Path(path).is_dir() else Path(path).parent for path in paths))
-    with_file = [folder for folder in folders if (folder / config.FILE_NAME).exists()]
+    with_file = [folder for folder in folders if any((folder / name).exists() for name in configfiles.FILES)]
     if len(with_file) > 1:
         names = " and ".join(f"'{folder / config.FILE_NAME}'" for folder in with_file)
         raise ConfigError(f"two settings files for one build: {names}", hint="keep one of them, or build two packages")
-    return folders[0], config.load(with_file[0]) if with_file else Config()
+    return folders[0], configfiles.load(with_file[0]) if with_file else Config()
 
 
 def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageNames:

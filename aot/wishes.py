@@ -33,6 +33,8 @@ class Wish:
     sizes: tuple[tuple[str, int], ...]
     place: str
     """Where it stands, for messages: ``aot.toml:7: [source.softmax.function.forward]``."""
+    tuned: bool = False
+    """Whether `aot tune` wrote it."""
 
 
 ROOMY = "room for registers"

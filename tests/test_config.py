@@ -62,7 +62,7 @@ def test_a_full_file_is_read() -> None:
 
 
 def test_no_file_means_defaults(tmp_path: Path) -> None:
-    assert config.load(tmp_path) == config.Config()
+    assert config.load(tmp_path / "aot.toml") == config.Config()
 
 
 FAULTS = [

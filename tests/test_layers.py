@@ -44,7 +44,17 @@ FRONT = (
         "aot.scaffold",
         "aot.pipeline",
     ),
-    *("aot.cachecommand", "aot.commands", "aot.verify", "aot.verifying", "aot.demo", "aot.bench", "aot.chart"),
+    *(
+        "aot.cachecommand",
+        "aot.commands",
+        "aot.verify",
+        "aot.verifying",
+        "aot.demo",
+        "aot.bench",
+        "aot.chart",
+        "aot.tune",
+        "aot.tunerace",
+    ),
 )
 """What stages and doors never import."""
 DOORS = {

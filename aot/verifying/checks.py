@@ -49,7 +49,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class _Case:
+class Case:
     """One shape with its arguments."""
 
     signature: Signature
@@ -116,7 +116,7 @@ def _silent(signature: Signature) -> bool:
 
 def _ran(setup: Setup, signature: Signature, where: Place) -> Row:
     """A call that only shows that it can be made."""
-    case = _Case(signature, Shape("any", {}, edge=False), values.make(signature, values.Request({}, setup.job.seed)))
+    case = Case(signature, Shape("any", {}, edge=False), values.make(signature, values.Request({}, setup.job.seed)))
     got = _outcome(setup, where, case)
     row = Row(signature.full_name, case.shapes(), where.name, "-", ok=not isinstance(got, str), compared=False)
     return replace(row, note=f"refused: {got}" if isinstance(got, str) else "ran; it returns and writes nothing")
@@ -159,10 +159,10 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _cases(setup: Setup, signature: Signature, found: Dims) -> Iterator[_Case]:
+def _cases(setup: Setup, signature: Signature, found: Dims) -> Iterator[Case]:
     saved = setup.reference.arguments(signature) if setup.reference else None
     if saved is not None:
-        yield _Case(signature, Shape("saved", {}, edge=False), saved)
+        yield Case(signature, Shape("saved", {}, edge=False), saved)
         return
     seen: set[tuple[int, ...]] = set()
     for shape in shapes.shapes(signature, found):
@@ -171,17 +171,17 @@ def _cases(setup: Setup, signature: Signature, found: Dims) -> Iterator[_Case]:
         # A position in an empty array is wild; a kernel that got one would be the caller's fault.
         if key not in seen and not values.without_positions(signature, asked):
             seen.add(key)
-            yield _Case(signature, shape, values.make(signature, asked))
+            yield Case(signature, shape, values.make(signature, asked))
 
 
-def _rows(setup: Setup, case: _Case) -> list[Row]:
+def _rows(setup: Setup, case: Case) -> list[Row]:
     """One row for each place that is compared."""
     outcomes = {each.name: _outcome(setup, each, case) for each in setup.places if each.runs(case.signature)}
     expected = outcomes.pop(place.CPU) if setup.reference is None else _from_reference(setup.reference, case)
     return [_row(setup, case, name, got, expected) for name, got in outcomes.items()]
 
 
-def _outcome(setup: Setup, where: Place, case: _Case) -> Outcome | str:
+def _outcome(setup: Setup, where: Place, case: Case) -> Outcome | str:
     """What a call gives, or why it is refused."""
     try:
         return place.call(where, setup.function(case.signature), case.signature, case.arguments)
@@ -189,14 +189,14 @@ def _outcome(setup: Setup, where: Place, case: _Case) -> Outcome | str:
         return refusal(setup, error)
 
 
-def _from_reference(reference: Reference, case: _Case) -> Expected | str:
+def _from_reference(reference: Reference, case: Case) -> Expected | str:
     try:
         return reference.expected(case.signature, case.arguments)
     except UsageError as error:
         return error.message
 
 
-def _row(setup: Setup, case: _Case, name: str, got: Outcome | str, expected: Outcome | Expected | str) -> Row:
+def _row(setup: Setup, case: Case, name: str, got: Outcome | str, expected: Outcome | Expected | str) -> Row:
     row = Row(case.signature.full_name, case.shapes(), name, setup.against(), ok=False)
     if isinstance(got, str):
         agreed = case.shape.edge and (setup.reference is not None or isinstance(expected, str))
@@ -209,7 +209,7 @@ def _row(setup: Setup, case: _Case, name: str, got: Outcome | str, expected: Out
     changed = _changed(case, got.arguments)
     if changed:
         return replace(row, note=f"argument '{changed}' was changed")
-    value, worst = _worst(setup, case, got, expected)
+    value, worst = farthest(setup, case, got, expected)
     wrong = f"{worst.wrong} of {worst.total} wrong: {worst.got}, not {worst.expected}"
     return replace(
         row,
@@ -224,7 +224,7 @@ def _row(setup: Setup, case: _Case, name: str, got: Outcome | str, expected: Out
     )
 
 
-def _changed(case: _Case, after: Sequence[Any]) -> str:
+def _changed(case: Case, after: Sequence[Any]) -> str:
     """Name of an argument that the call must not write and has written."""
     for parameter, before, now in zip(case.signature.parameters, case.arguments, after, strict=True):
         if parameter.role != SCALAR and not parameter.written and before.tobytes() != now.tobytes():
@@ -232,7 +232,7 @@ def _changed(case: _Case, after: Sequence[Any]) -> str:
     return ""
 
 
-def _worst(setup: Setup, case: _Case, got: Outcome, expected: Outcome | Expected) -> tuple[str, Difference]:
+def farthest(setup: Setup, case: Case, got: Outcome, expected: Outcome | Expected) -> tuple[str, Difference]:
     """The result or written argument that is farthest off."""
     length = cost.reduction(case.signature, case.shape.extents, case.arguments)
     tolerance = Tolerance(setup.job.rtol, setup.job.atol)

@@ -45,7 +45,8 @@ def _work(todo: VerifyJob, folder: Path) -> None:
     setup = checks.Setup(todo, package, chosen_places, against)
     known = {each.full_name: each for each in signatures(manifest(package))}
     chosen = [(number, known[name]) for number, name in enumerate(todo.functions) if number >= todo.first]
-    work = {job.CHECK: _checker, job.SIZE: _sizer, job.TIME: _timer}[todo.mode](setup, folder)
+    kinds = {job.CHECK: _checker, job.SIZE: _sizer, job.TIME: _timer, job.RACE: _racer}
+    work = kinds[todo.mode](setup, folder)
     for number, signature in chosen:
         job.started(folder, number)
         try:
@@ -54,6 +55,8 @@ def _work(todo: VerifyJob, folder: Path) -> None:
             job.lost(folder, number, error.message)
             return
         job.write(folder, f"{number}.json", report)
+    if todo.mode == job.RACE:
+        _race(setup, folder)
 
 
 Work = Callable[[int, "Signature"], object]
@@ -78,6 +81,29 @@ def _timer(setup: Setup, folder: Path) -> Work:
     job.write(folder, job.BANDWIDTHS, job.Bandwidths(measured.get("cpu"), measured.get("gpu")))
     sizes = setup.job.sizes
     return lambda number, signature: timed.time_function(setup, signature, sizes[number], measured)
+
+
+def _racer(setup: Setup, folder: Path) -> Work:
+    from aot.verifying import race
+
+    check = race.checker(setup, _named(setup)[0], setup.job.sizes[0])
+    return lambda number, signature: check(signature)
+
+
+def _race(setup: Setup, folder: Path) -> None:
+    """The last part of a race: times of the functions that may take part."""
+    from aot.verifying import race
+
+    reports = [job.read_report(folder, number, job.RaceReport) for number in range(len(setup.job.functions))]
+    running = [each for each, found in zip(_named(setup), reports, strict=True) if found is not None and not found.note]
+    job.write(folder, job.SECONDS, job.Seconds(race.seconds(setup, running, setup.job.sizes[0])))
+
+
+def _named(setup: Setup) -> list[Signature]:
+    from aot.verifying.signature import signatures
+
+    known = {each.full_name: each for each in signatures(manifest(setup.package))}
+    return [known[name] for name in setup.job.functions]
 
 
 def need_numpy() -> None:

@@ -18,8 +18,9 @@ from aot.errors import AotError
 
 JOB, FAILURE, BANDWIDTHS = "job.json", "error.json", "bandwidths.json"
 
-CHECK, SIZE, TIME = "check", "size", "time"
-"""What to do with functions: compare; find extents worth timing; time."""
+CHECK, SIZE, TIME, RACE = "check", "size", "time", "race"
+"""What to do with functions: compare; find extents to time; time; time those that agree with the first."""
+SECONDS = "seconds.json"
 
 Report = TypeVar("Report")
 
@@ -61,7 +62,7 @@ class VerifyJob:
     """``cpu`` or ``gpu``; empty: both."""
     mode: str = CHECK
     sizes: tuple[Sizes, ...] = ()
-    """In mode ``TIME``, one for each function."""
+    """In mode ``TIME``, one for each function; in mode ``RACE``, one for all."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,21 @@ class TimedReport:
     """All times of one function."""
 
     rows: tuple[TimedRow, ...]
+
+
+@dataclass(frozen=True)
+class RaceReport:
+    """Whether a function may take part."""
+
+    note: str = ""
+    """Why not."""
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Of those that take part, per call, in their order."""
+
+    medians: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -49,18 +49,18 @@ class Samples:
 
 def sample(call: Callable[[], object], wait: Callable[[], None], seconds: float = 0.5) -> Samples:
     """Times a call; ``seconds`` is about what the warm calls may take together."""
-    cold = _timed(call, wait, 1)
-    once = min(_timed(call, wait, 1) for _ in range(2))
+    cold = timed(call, wait, 1)
+    once = min(timed(call, wait, 1) for _ in range(2))
     batch = max(1, min(MOST_CALLS, int(BATCH_S / max(once, 1e-9))))
     batches = max(3, min(BATCHES, int(seconds / max(once * batch, 1e-9))))
-    return Samples(cold, tuple(sorted(_timed(call, wait, batch) / batch for _ in range(batches))))
+    return Samples(cold, tuple(sorted(timed(call, wait, batch) / batch for _ in range(batches))))
 
 
 def copy_bandwidth_cpu() -> float:
     """Bytes per second that numpy's copy reads and writes, in one thread."""
     source = np.ones(COPY_BYTES // 16, "f4")
     target = np.empty_like(source)
-    times = [_timed(lambda: np.copyto(target, source), _nothing, 1) for _ in range(COPIES)]
+    times = [timed(lambda: np.copyto(target, source), _nothing, 1) for _ in range(COPIES)]
     return 2 * source.nbytes / min(times)
 
 
@@ -68,14 +68,15 @@ def copy_bandwidth_gpu(gpu: Gpu) -> float:
     """Bytes per second that the driver's copy inside the GPU's memory reads and writes."""
     source, target = gpu.allocate(COPY_BYTES), gpu.allocate(COPY_BYTES)
     try:
-        times = [_timed(lambda: gpu.copy(target, source, COPY_BYTES), gpu.synchronize, 1) for _ in range(COPIES)]
+        times = [timed(lambda: gpu.copy(target, source, COPY_BYTES), gpu.synchronize, 1) for _ in range(COPIES)]
     finally:
         gpu.free(source)
         gpu.free(target)
     return 2 * COPY_BYTES / min(times)
 
 
-def _timed(call: Callable[[], object], wait: Callable[[], None], count: int) -> float:
+def timed(call: Callable[[], object], wait: Callable[[], None], count: int) -> float:
+    """Seconds of so many calls, until all work is done."""
     start = time.perf_counter()
     for _ in range(count):
         call()

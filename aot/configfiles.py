@@ -1,0 +1,39 @@
+"""The settings of a folder of sources: ``aot.toml``, and ``aot.tuned.toml``, which `aot tune` writes.
+
+In: a folder. Out: one Config. What the user says of a function wins over what was measured.
+
+>>> load(Path("kernels")).source("softmax").wishes                               # doctest: +SKIP
+(Wish(function='softmax', region=1, schedule='row', …),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from aot import config
+from aot.config import Config, SourceSettings
+from aot.errors import ConfigError
+from aot.wishes import Wish
+
+TUNED_NAME = "aot.tuned.toml"
+"""Schedules of functions, nothing else."""
+FILES = (config.FILE_NAME, TUNED_NAME)
+
+
+def load(folder: Path) -> Config:
+    """The config of a folder; the default one when it has neither file."""
+    own, tuned = (config.load(folder / name) for name in FILES)
+    for name, found in tuned.sources.items():
+        if replace(found, wishes=()) != SourceSettings():
+            raise ConfigError(f"{tuned.place(f'source.{name}')}: [source.{name}]: only schedules belong here")
+    more = {name: _with_tuned(own.source(name), found.wishes) for name, found in tuned.sources.items()}
+    return replace(own, path=own.path or tuned.path, tuned=tuned.path, sources={**own.sources, **more})
+
+
+def _with_tuned(own: SourceSettings, tuned: Sequence[Wish]) -> SourceSettings:
+    """Settings with wishes for the functions of which the user says nothing."""
+    said = {wish.function for wish in own.wishes}
+    more = (replace(each, tuned=True) for each in tuned if each.function not in said)
+    return replace(own, wishes=(*own.wishes, *more))

@@ -1,0 +1,199 @@
+"""``aot tune``: which schedule and sizes are fastest on the GPU of this machine?
+
+In: sources, functions, extents. Out: Tuned: for each function and region what was tried, its time, and the picks, which
+``aot.tuned.toml`` keeps beside the sources and `aot build` takes. A function's candidates are sources of one package,
+each with a table of ``aot.toml``; what the compiler refuses, or gives other results than the default, is left out.
+
+>>> tune(TuneRequest(("softmax.mlir",), dims=("m=4096",))).picks[0].candidate.text()     # doctest: +SKIP
+'row: threads 64, rows 1, vectors 4, width 4'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aot import bench, configfiles, driver, fileset, pipeline, plan, scratch, tunecandidates, tunedfile, tunerace
+from aot.errors import UsageError
+from aot.model import CompiledSource
+from aot.plan import PlannedSource
+from aot.report import Reporter, Silent
+from aot.tunecandidates import Candidate
+from aot.tunedfile import Pick
+from aot.tunerace import Course
+
+COLUMNS = ("function", "region", "candidate", "median", "of default", "")
+MOST = 40
+"""Candidates of a region, at most."""
+TIE = 0.02
+"""What a candidate must gain, as a share of the default's time: less is chance."""
+TENSOR = "tensor"
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What to tune."""
+
+    sources: tuple[str, ...]
+    functions: tuple[str, ...] = ()
+    """Names, ``f`` or ``source.f``; empty: all that have something to choose."""
+    dims: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    seed: int = 0
+    archs: str | None = None
+    """For lists only: what is measured is built for the GPU that is here."""
+    jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Choosable:
+    """A region, and what could be done with it."""
+
+    source: PlannedSource
+    function: str
+    region: int
+    default: Candidate
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.source.file.name}.{self.function}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate of a region, the default first."""
+
+    function: str
+    region: int
+    candidate: str
+    median_s: float | None = None
+    note: str = ""
+    """Why it has no time; ``taken``."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was found."""
+
+    gpu: str
+    rows: tuple[Row, ...]
+    picks: tuple[Pick, ...]
+    tuned: tuple[tuple[str, str], ...]
+    """Sources and functions that were measured."""
+
+    def as_json(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+
+def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[Choosable, ...]:
+    """Regions with candidates, as they are built without a word of the user's; needs no GPU when ``archs`` is given."""
+    with scratch.folder("tune") as place:
+        build = pipeline.BuildRequest(
+            request.sources, archs=request.archs or "native", ptx=False, jobs=request.jobs, work=str(place / "build")
+        )
+        planned = {each.file.name: each for each in plan.plan(build).sources}
+        compiled = pipeline.compiled(build, reporter)
+    found = [each for made in compiled for each in _regions(planned[made.name], made)]
+    return tuple(_chosen(found, request.functions))
+
+
+def tune(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
+    """Measures all candidates; UsageError where no GPU is."""
+    tell = reporter or Silent()
+    gpu = next((device.name for device in driver.ask().devices), "")
+    if not gpu:
+        raise UsageError("there is no usable GPU here to measure on", hint="`aot doctor` says why; --list needs none")
+    if request.archs:
+        raise UsageError("--archs is for --list: what is measured is built for the GPU that is here")
+    rows: list[Row] = []
+    picks: list[Pick] = []
+    regions = choosable(request, tell)
+    for region in regions:
+        tell.stage(f"measuring {region.name}, region {region.region}: {len(region.candidates)} candidates")
+        course = Course(region.source, region.function, region.region, request.dims, request.ranges, request.seed)
+        times = tunerace.run(course, region.candidates, request.jobs, tell)
+        mine = [Row(region.name, region.region, region.default.text(), times.default)]
+        for candidate in region.candidates:
+            note = times.notes.get(candidate, "")
+            mine.append(Row(region.name, region.region, candidate.text(), times.medians.get(candidate), note))
+        best = min(times.medians, key=times.medians.__getitem__, default=None)
+        if best is not None and times.medians[best] < (1 - TIE) * times.default:
+            now, before = bench.duration(times.medians[best]), bench.duration(times.default)
+            remark = f"{now} instead of {before} ({times.shapes})"
+            picks.append(Pick(region.source.file.name, region.function, region.region, best, remark))
+            mine = [dataclasses.replace(row, note="taken") if row.candidate == best.text() else row for row in mine]
+        rows += mine
+    tuned = tuple(dict.fromkeys((each.source.file.name, each.function) for each in regions))
+    return Tuned(gpu, tuple(rows), tuple(picks), tuned)
+
+
+def offer(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
+    """What would be tried, unmeasured."""
+    rows = [
+        Row(region.name, region.region, each.text())
+        for region in choosable(request, reporter)
+        for each in (region.default, *region.candidates)
+    ]
+    return Tuned("", tuple(rows), (), ())
+
+
+def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]:
+    """Regions of functions for which ``aot.toml`` does not speak; a region's first kernel is its best one."""
+    spoken = {wish.function for wish in source.wishes if not wish.tuned}
+    names = [each.name for each in made.functions if each.level == TENSOR and each.name not in spoken]
+    seen: set[tuple[str, int]] = set()
+    for kernel in made.kernels:
+        tiling = kernel.tiling
+        if tiling is None or not tiling.region or kernel.module not in names or (kernel.module, tiling.region) in seen:
+            continue
+        seen.add((kernel.module, tiling.region))
+        found = tunecandidates.candidates(tiling.kind, kernel.schedule, dict(tiling.tile))
+        if found:
+            default = Candidate(kernel.schedule, tiling.tile)
+            limited = tunecandidates.limited(found, MOST)
+            yield Choosable(source, kernel.module, tiling.region, default, tuple(limited))
+
+
+def _chosen(found: Sequence[Choosable], names: Sequence[str]) -> list[Choosable]:
+    for name in names:
+        if not any(name in (each.function, each.name) for each in found):
+            known = ", ".join(dict.fromkeys(each.name for each in found)) or "none"
+            raise UsageError(
+                f"no function '{name}' has something to tune; those that have: {known}",
+                hint="functions that aot.toml speaks of are left alone",
+            )
+    if not found:
+        raise UsageError("no function here has something to tune", hint="`aot build -v` shows regions and schedules")
+    return [each for each in found if not names or each.function in names or each.name in names]
+
+
+def write(found: Tuned, request: TuneRequest) -> Path:
+    """Writes the picks beside the sources; the file."""
+    first = Path(request.sources[0])
+    file = (first if first.is_dir() else first.parent) / configfiles.TUNED_NAME
+    before = fileset.read_file(file).decode() if file.is_file() else ""
+    fileset.write_file(file, tunedfile.text(found.picks, before, found.gpu, found.tuned).encode())
+    return file
+
+
+def verdict(found: Tuned) -> str:
+    """What was measured where, in one line."""
+    regions = len({(row.function, row.region) for row in found.rows})
+    if not found.gpu:
+        return f"{len(found.rows) - regions} candidates of {regions} regions, nothing measured"
+    return f"{regions} regions on {found.gpu}: {len(found.picks)} have something faster than the default"
+
+
+def table(rows: Sequence[Row]) -> list[list[str]]:
+    """Rows of the table for COLUMNS."""
+    default: float | None = None
+    cells = []
+    for number, row in enumerate(rows):
+        if not number or (rows[number - 1].function, rows[number - 1].region) != (row.function, row.region):
+            default = row.median_s
+        share = f"{row.median_s / default:.0%}" if row.median_s and default else "-"
+        cells.append([row.function, str(row.region), row.candidate, bench.duration(row.median_s), share, row.note])
+    return cells

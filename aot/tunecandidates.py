@@ -1,0 +1,92 @@
+"""What `aot tune` tries: other schedules and sizes for a region than those that it has.
+
+In: a region's class, and the schedule and tile of its first kernel. Out: candidates in the words of ``aot.toml``. Some
+may not be possible for the region: the compiler says so when it is asked.
+
+>>> [each.text() for each in candidates("pointwise", "pointwise", {"threads": 128, "vectors": 2, "width": 4})][:2]
+['pointwise: width 1', 'pointwise: width 2']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+Sizes = tuple[tuple[str, int], ...]
+
+_WIDTHS = (1, 2, 4, 8, 16)
+_BLOCKS = (128, 256, 512, 1024)
+_TURNS = (1, 2, 4)
+"""Vectors that a thread reads in one turn of a loop."""
+_WARP = 32
+_OTHER_ROWS = ("row", "long-row", "cluster-row", "slices", "any-row")
+_LOOPS = ("long-row", "cluster-row")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a region."""
+
+    schedule: str
+    sizes: Sizes = ()
+
+    def text(self) -> str:
+        """As `aot build -v` says it."""
+        return ": ".join(filter(None, [self.schedule, ", ".join(f"{name} {size}" for name, size in self.sizes)]))
+
+
+def candidates(kind: str, schedule: str, tile: Mapping[str, int]) -> list[Candidate]:
+    """What to try beside the kernel that is there; nothing for a class whose schedules cannot be chosen."""
+    made = _MAKERS.get(kind)
+    found = list(dict.fromkeys(made(schedule, tile))) if made else []
+    return [each for each in found if each.schedule != schedule or not _is_same(each.sizes, tile)]
+
+
+def _is_same(sizes: Sizes, tile: Mapping[str, int]) -> bool:
+    return all(tile.get(name) == size for name, size in sizes)
+
+
+def _widths(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:
+    yield from (Candidate(schedule, (("width", each),)) for each in _WIDTHS if each <= 2 * tile.get("width", 1))
+
+
+def _rows(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:
+    if schedule == "row":
+        yield from _dealt(tile)
+    elif schedule in _LOOPS:
+        yield from _looped(schedule)
+    elif schedule == "total":
+        yield from _widths(schedule, tile)
+    for each in _OTHER_ROWS:
+        if each != schedule:
+            yield Candidate(each)
+            yield from _looped(each) if each in _LOOPS else ()
+
+
+def _dealt(tile: Mapping[str, int]) -> Iterator[Candidate]:
+    """A row in registers of more or fewer threads, which hold as much of it together."""
+    threads, vectors, width = tile["threads"], tile["vectors"], tile["width"]
+    for wide in (width, width // 2):
+        reach = threads * vectors * width
+        for group in (8, 16, _WARP, 64, *_BLOCKS):
+            held = -(-reach // (group * max(1, wide)))
+            if wide and held <= 16:
+                for rows in (1, 2, 4, 8, 16) if group <= _WARP else (1,):
+                    if group * rows >= 64:
+                        yield Candidate("row", (("threads", group), ("rows", rows), ("vectors", held), ("width", wide)))
+
+
+def _looped(schedule: str) -> Iterator[Candidate]:
+    for threads in _BLOCKS:
+        for vectors in _TURNS:
+            yield Candidate(schedule, (("threads", threads), ("vectors", vectors)))
+
+
+_MAKERS = {"pointwise": _widths, "rows": _rows, "columns": _widths, "transposes": _widths}
+
+
+def limited(found: Sequence[Candidate], most: int) -> list[Candidate]:
+    """At most so many, spread over all of them."""
+    if len(found) <= most:
+        return list(found)
+    return [found[number * len(found) // most] for number in range(most)]

@@ -1,0 +1,139 @@
+"""``aot tune``: candidates, the race between them, and the file that keeps the fastest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fakecuda
+import pytest
+
+from aot import configfiles, tunecandidates, tunedfile
+from aot.errors import ConfigError
+from aot.tunecandidates import Candidate
+from aot.tunedfile import Pick
+from aot.verifying import job, race, signature
+from aot.verifying.checks import Setup
+from aot.verifying.job import Sizes, VerifyJob
+from aot.verifying.place import Cpu
+
+ROW = {"threads": 128, "rows": 1, "vectors": 2, "width": 4}
+DOUBLE = """\
+func.func @double(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = arith.addf %x, %x : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+"""
+
+
+def test_candidates_hold_the_row_and_are_others() -> None:
+    found = tunecandidates.candidates("rows", "row", ROW)
+    rows = [dict(each.sizes) for each in found if each.schedule == "row"]
+    assert all(each["threads"] * each["vectors"] * each["width"] >= 1024 for each in rows)
+    assert ROW not in rows
+    assert {"long-row", "cluster-row", "slices"} <= {each.schedule for each in found}
+    assert tunecandidates.candidates("general", "general", {}) == []
+    assert [each.text() for each in tunecandidates.candidates("columns", "columns", {"width": 2})] == [
+        "columns: width 1",
+        "columns: width 4",
+    ]
+    assert tunecandidates.limited(found, 3) == [found[0], found[len(found) // 3], found[2 * len(found) // 3]]
+
+
+def pick(function: str, threads: int, source: str = "s") -> Pick:
+    return Pick(source, function, 1, Candidate("row", (("threads", threads),)), f"{threads} are best")
+
+
+def wishes(folder: Path) -> dict[str, tuple[int, bool]]:
+    return {
+        each.function: (dict(each.sizes)["threads"], each.tuned) for each in configfiles.load(folder).source("s").wishes
+    }
+
+
+def test_what_was_tuned_holds_where_the_user_says_nothing(tmp_path: Path) -> None:
+    file = tmp_path / configfiles.TUNED_NAME
+    file.write_text(tunedfile.text([pick("f", 32), pick("g", 32), pick("ff", 32)], "", "an H200"))
+    assert wishes(tmp_path) == dict.fromkeys(("f", "g", "ff"), (32, True))
+    (tmp_path / "aot.toml").write_text("edition = 1\n[source.s.function.g]\nthreads = 8\n")
+    assert wishes(tmp_path) == {"f": (32, True), "g": (8, False), "ff": (32, True)}
+    file.write_text(tunedfile.text([pick("f", 64)], file.read_text(), "an H100", [("s", "f"), ("s", "g")]))
+    assert wishes(tmp_path) == {"f": (64, True), "g": (8, False), "ff": (32, True)}
+    assert file.read_text().count("# ") == 3
+    file.write_text('edition = 1\n[source.s]\naccumulate = "native"\n')
+    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: \[source\.s\]: only schedules belong here"):
+        configfiles.load(tmp_path)
+
+
+def test_those_that_give_what_the_first_gives_are_timed() -> None:
+    def refuses(x: Any) -> Any:
+        raise ValueError("not today")
+
+    functions = {"c0": lambda x: x + x, "c1": lambda x: 2 * x, "c2": lambda x: 3 * x, "c3": refuses}
+    package: Any = SimpleNamespace(**{name: SimpleNamespace(f=each) for name, each in functions.items()})
+    package.CudaError = type("CudaError", (Exception,), {})
+    x = {"name": "x", "kind": "tensor", "dtype": "f32", "shape": [None], "layout": None, "role": "in"}
+    described = {"name": "f", "level": "tensor", "gpu": False, "cpu": True, "args": [x], "results": [], "cost": None}
+    result = {**x, "argument": None}
+    manifest = {
+        "modules": [
+            {"name": name, "functions": [{**described, "results": [result]}], "kernels": []} for name in functions
+        ]
+    }
+    known = signature.signatures(manifest)
+    todo = VerifyJob("", "", "tuned", "host", tuple(each.full_name for each in known), mode=job.RACE)
+    setup, sizes = Setup(todo, package, (Cpu(),), None), Sizes((1000,), ("m",))
+    check = race.checker(setup, known[0], sizes)
+    notes = [check(each).note for each in known]
+    assert notes[:2] == ["", ""]
+    assert notes[2].startswith("wrong: result 0[")
+    assert notes[3] == "refused: not today"
+    assert len(race.seconds(setup, known[:2], sizes)) == 2
+
+
+def tuned(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "aot", "tune", "double.mlir", *options]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(fakecuda.ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_candidates_are_built_called_and_timed(fake_cuda: Path, tmp_path: Path) -> None:
+    """On a stand-in for the driver, where all take the same time: the file says nothing of the function."""
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    fake = fakecuda.environment(fake_cuda, {"capability": 90})
+    done = tuned(tmp_path, "--dims", "m=1000", "--json", "-q", **fake)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["candidate"].rpartition(": ")[2] for row in rows[1:]] == ["width 1", "width 2", "width 8"]
+    assert all(row["median_s"] for row in rows[:3])
+    assert "not built: " in rows[3]["note"]
+    assert "width 8 is not possible" in rows[3]["note"]
+    assert configfiles.load(tmp_path).tuned
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "there is no usable GPU here to measure on"),
+        (["--list", "--archs", "sm_90", "--function", "triple"], r"no function 'triple' has something to tune"),
+    ],
+    ids=["no GPU", "no such function"],
+)
+def test_messages(
+    fake_cuda: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    done = tuned(tmp_path, *options, **fakecuda.environment(fake_cuda, {"devices": 0}))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
