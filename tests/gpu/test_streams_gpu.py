@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +43,39 @@ def test_graph_capture_of_many_launches(demo: ModuleType, torch: Any) -> None:
     expected = torch.empty_like(out)
     demo.smooth.smooth(x, expected, 4, False)
     assert torch.equal(out, expected)
+
+
+def _chain(k: ModuleType, x: Any, wait: Callable[[], object]) -> Any:
+    """Calls that read what other blocks of the call ahead wrote, and write where it read; kernels of torch between."""
+    out = x.clone()
+    for _ in range(10):
+        x = k.softmax.softmax(k.matmul.matmul(x, x) * 0.1)
+        wait()
+        x = k.vector_add.vector_add(x.view(-1), x.t().reshape(-1)).view_as(x)
+        wait()
+        k.smooth.smooth(x.view(-1), out.view(-1), 2, False)
+        wait()
+        k.smooth.smooth(out.view(-1), x.view(-1), 3, True)
+        wait()
+    return x
+
+
+@pytest.mark.parametrize("size", [48, 1024])
+def test_calls_begin_early_and_wait_for_what_is_ahead(demo: ModuleType, torch: Any, size: int) -> None:
+    x = torch.randn(size, size, device="cuda")
+    expected = _chain(demo, x, torch.cuda.synchronize)
+    assert torch.equal(_chain(demo, x, lambda: None), expected)
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            forked = _chain(demo, x, lambda: None)
+        captured = _chain(demo, x, lambda: None)
+        torch.cuda.current_stream().wait_stream(side)
+        both = demo.vector_add.vector_add(forked.view(-1), captured.view(-1))
+    graph.replay()
+    assert torch.equal(captured, expected)
+    assert torch.equal(both.view_as(x), 2 * expected)
 
 
 CAPTURE_FIRST = """
