@@ -147,7 +147,10 @@ class ColumnKernel:
         return list(branch.results)
 
     def _down(self, running: list[ir.Value]) -> list[ir.Value]:
-        """The first thread of each column combines what those below it have: halves, then halves of those."""
+        """The first thread of each column combines what those below it have: halves, then halves of those.
+
+        Threads of one warp read each other's registers.
+        """
         threads, shared, offset, kept = self.shape.form.threads, exchange.shared_memory(), 0, []
         for value in running:
             space = ir.Attribute.parse(exchange.SHARED)
@@ -161,7 +164,10 @@ class ColumnKernel:
             wanted = arith.AndIOp(wanted, there).result
             step = scf.IfOp(wanted, [value.type for value in running], has_else=True)
             with ir.InsertionPoint(step.then_block):
-                scf.YieldOp(self._halved(running, kept, half))
+                if half >= exchange.WARP:
+                    scf.YieldOp(self._halved(running, kept, half))
+                else:
+                    scf.YieldOp(_combine(self.members, running, [exchange.partners(value, half) for value in running]))
             with ir.InsertionPoint(step.else_block):
                 scf.YieldOp(running)
             running = list(step.results)

@@ -17,6 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf
 
 from aot.lower import devicemath, rtcalls
+from aot.lower.fast import bodies
 
 WARP = 32
 SLOT_BYTES = WARP * 8
@@ -135,12 +136,15 @@ def _butterfly(combiner: Combiner, values: Sequence[ir.Value], threads: int) -> 
     done = list(values)
     step = threads // 2
     while step:
-        done = combiner.combine(done, [_other(value, step) for value in done])
+        done = combiner.combine(done, [partners(value, step) for value in done])
         step //= 2
     return done
 
 
-def _other(value: ir.Value, step: int) -> ir.Value:
+def partners(value: ir.Value, step: int) -> ir.Value:
+    """What the thread of the warp has whose number differs in the bit ``step``; vectors go element by element."""
+    if isinstance(value.type, ir.VectorType):
+        return bodies.pack([partners(each, step) for each in bodies.unpack(value)])
     if not isinstance(value.type, ir.IndexType):
         return devicemath.exchanged(value, step)
     word = arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result

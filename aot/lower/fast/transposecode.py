@@ -2,6 +2,8 @@
 
 In: the operands by the loop that their memory runs along, a tile, a block. Out: its code. ``m`` is the result's
 innermost loop, ``n`` that of the permuted operands; the body runs where the result is written.
+
+Without vectors, tiles that lie inside have code of their own, without masks: there, instructions are what takes time.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref
+from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, exchange
@@ -67,7 +69,8 @@ class _Point:
 
     n: ir.Value
     m: ir.Value
-    inside: ir.Value
+    inside: ir.Value | None
+    """None: always."""
 
 
 @dataclass
@@ -81,13 +84,32 @@ class TransposeCode:
     """Tiles along ``n`` and ``m``, and extents of the other loops, but for the last of them."""
 
     def emit(self) -> None:
-        """Read everything, wait, write."""
+        """All of the kernel."""
         tile = self.tile
         thread, across = self.block.arguments[3], rtcalls.index(tile.size // tile.width)
         self.x, self.y = arith.RemUIOp(thread, across).result, arith.DivUIOp(thread, across).result
         self.along = arith.MulIOp(self.x, rtcalls.index(tile.width)).result
         self._find_tile()
-        rows = self._steps(tile.size)
+        if tile.width > 1:
+            self._turn(whole=False)
+            return
+        branch = scf.IfOp(self._is_whole(), has_else=True)
+        for block, whole in ((branch.then_block, True), (branch.else_block, False)):
+            with ir.InsertionPoint(block):
+                self._turn(whole=whole)
+                scf.YieldOp([])
+
+    def _is_whole(self) -> ir.Value:
+        """Whether all of the tile lies inside; the same for all threads."""
+        size, found = rtcalls.index(self.tile.size), []
+        for first, most in ((self.n0, self.most_n), (self.m0, self.most_m)):
+            found.append(arith.CmpIOp(arith.CmpIPredicate.ule, _sum(first, size), most).result)
+        return arith.AndIOp(*found).result
+
+    def _turn(self, *, whole: bool) -> None:
+        """Read everything, wait, write."""
+        self.whole = whole
+        rows = self._steps(self.tile.size)
         points = [self._point(_sum(self.n0, row), _sum(self.m0, self.along)) for row in rows]
         loaded = [self._read(place) for place in self.turned.moved.values()]
         others = [{source: self._other(place, at) for source, place in self.turned.others.items()} for at in points]
@@ -122,14 +144,18 @@ class TransposeCode:
         return [rtcalls.index(0) if loop < 0 else loops[loop] for loop in place.loops]
 
     def _point(self, n: ir.Value, m: ir.Value) -> _Point:
+        if self.whole:
+            return _Point(n, m, None)
         left = arith.CmpIOp(arith.CmpIPredicate.ult, n, self.most_n).result
         right = arith.CmpIOp(arith.CmpIPredicate.ult, m, self.most_m).result
         return _Point(n, m, arith.AndIOp(left, right).result)
 
     def _load(self, place: Place, at: _Point, width: int) -> ir.Value:
         """A vector, or an element, which is the first one outside."""
-        zero = rtcalls.index(0)
-        indices = self._at(place, *(arith.SelectOp(at.inside, each, zero).result for each in (at.n, at.m)))
+        indices = self._at(place, at.n, at.m)
+        if at.inside is not None:
+            zero = rtcalls.index(0)
+            indices = self._at(place, *(arith.SelectOp(at.inside, each, zero).result for each in (at.n, at.m)))
         if width == 1:
             return memref.LoadOp(place.memory, indices).result
         return load_vector(place.memory, indices, width, place.element)
