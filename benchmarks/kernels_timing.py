@@ -4,8 +4,9 @@ In: callables by name, and the inputs of each call. Out: the median microseconds
 middle half of the rounds lies apart.
 
 A contender is captured once, over several sets of arrays, more than the L2 cache holds where ``MOST_SETS`` of them
-suffice; small arrays stay in the cache, as those of a program do that has just written them. Every round replays all
-graphs one after the other. After ``LEAST_ROUNDS`` the clock stops as soon as all contenders are ``STEADY``.
+suffice; small arrays stay in the cache, as those of a program do that has just written them. Calls follow each other as
+in a program, too: kernels that may begin before the one ahead has ended, as ours may on 9.0, do so. Every round replays
+all graphs one after the other. After ``LEAST_ROUNDS`` the clock stops as soon as all contenders are ``STEADY``.
 """
 
 from __future__ import annotations

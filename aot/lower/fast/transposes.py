@@ -33,6 +33,8 @@ _NARROW = Tile(32, 256, 1)
 _SHARED = 48 * 1024
 _THIN = (16, 5)
 """Fewer elements along the result's innermost loop, or along the operands', would leave most of a tile empty."""
+_FLAT = 4
+"""Elements of a vector then: thin extents are rarely a multiple of more, and vectors that cross them take longer."""
 
 
 def matches(region: Region) -> bool:
@@ -92,7 +94,7 @@ def _is_thin(job: Job, turned: Turned) -> ir.Value | bool:
 
 def _flat_width(turned: Turned, most: int) -> int:
     places_ = (turned.result, *(place for place in turned.others.values() if place.wide))
-    return min(8, most, 16 // max(rtcalls.storage_bytes(place.element) for place in places_))
+    return min(_FLAT, most, places.VECTOR_BYTES // max(rtcalls.storage_bytes(place.element) for place in places_))
 
 
 def _tiles(job: Job, turned: Turned, width: int) -> None:
