@@ -23,6 +23,7 @@ from aot.report import Reporter, Silent
 from aot.tunecandidates import Candidate
 from aot.tunedfile import Pick
 from aot.tunerace import Course
+from aot.wishes import PRODUCTS
 
 COLUMNS = ("function", "region", "candidate", "median", "of default", "")
 MOST = 40
@@ -30,6 +31,8 @@ MOST = 40
 TIE = 0.02
 """What a candidate must gain, as a share of the default's time: less is chance."""
 TENSOR = "tensor"
+_AS_IT_IS = "as it is"
+"""Products have several kernels."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,13 @@ class Choosable:
     source: PlannedSource
     function: str
     region: int
+    """0: the function's products."""
     default: Candidate
     candidates: tuple[Candidate, ...]
+
+    @property
+    def what(self) -> str:
+        return f"region {self.region}" if self.region else "products"
 
     @property
     def name(self) -> str:
@@ -112,7 +120,7 @@ def tune(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
     picks: list[Pick] = []
     regions = choosable(request, tell)
     for region in regions:
-        tell.stage(f"measuring {region.name}, region {region.region}: {len(region.candidates)} candidates")
+        tell.stage(f"measuring {region.name}, {region.what}: {len(region.candidates)} candidates")
         course = Course(region.source, region.function, region.region, request.dims, request.ranges, request.seed)
         times = tunerace.run(course, region.candidates, request.jobs, tell)
         mine = [Row(region.name, region.region, region.default.text(), times.default)]
@@ -147,12 +155,14 @@ def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]
     seen: set[tuple[str, int]] = set()
     for kernel in made.kernels:
         tiling = kernel.tiling
-        if tiling is None or not tiling.region or kernel.module not in names or (kernel.module, tiling.region) in seen:
+        if tiling is None or kernel.module not in names or (kernel.module, tiling.region) in seen:
+            continue
+        if not tiling.region and kernel.schedule not in PRODUCTS:
             continue
         seen.add((kernel.module, tiling.region))
         found = tunecandidates.candidates(tiling.kind, kernel.schedule, dict(tiling.tile))
         if found:
-            default = Candidate(kernel.schedule, tiling.tile)
+            default = Candidate(kernel.schedule, tiling.tile) if tiling.region else Candidate(_AS_IT_IS)
             limited = tunecandidates.limited(found, MOST)
             yield Choosable(source, kernel.module, tiling.region, default, tuple(limited))
 
@@ -195,5 +205,7 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         if not number or (rows[number - 1].function, rows[number - 1].region) != (row.function, row.region):
             default = row.median_s
         share = f"{row.median_s / default:.0%}" if row.median_s and default else "-"
-        cells.append([row.function, str(row.region), row.candidate, bench.duration(row.median_s), share, row.note])
+        cells.append(
+            [row.function, str(row.region or "-"), row.candidate, bench.duration(row.median_s), share, row.note]
+        )
     return cells

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from aot.wishes import MMA, WGMMA
+
 Sizes = tuple[tuple[str, int], ...]
 
 _WIDTHS = (1, 2, 4, 8, 16)
@@ -21,6 +23,12 @@ _TURNS = (1, 2, 4)
 _WARP = 32
 _OTHER_ROWS = ("row", "long-row", "cluster-row", "slices", "any-row")
 _LOOPS = ("long-row", "cluster-row")
+_WGMMA = (
+    *((128, 256, 4, 1), (128, 256, 4, 2), (128, 192, 4, 1), (128, 192, 4, 2), (128, 128, 6, 1), (128, 128, 6, 2)),
+    *((128, 64, 6, 1), (64, 256, 5, 1), (64, 128, 9, 1), (64, 128, 6, 2), (64, 64, 12, 1)),
+)
+"""Rows and columns of the tile, stages, blocks of a cluster."""
+_MMA = ((128, 256), (128, 128), (128, 64), (64, 64))
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,21 @@ def _looped(schedule: str) -> Iterator[Candidate]:
             yield Candidate(schedule, (("threads", threads), ("vectors", vectors)))
 
 
-_MAKERS = {"pointwise": _widths, "rows": _rows, "columns": _widths, "transposes": _widths}
+def _products(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:
+    if schedule == WGMMA:
+        for each in _WGMMA:
+            yield Candidate(WGMMA, tuple(zip(("m", "n", "stages", "cluster"), each, strict=True)))
+    for rows, columns in _MMA:
+        yield Candidate(MMA, (("rows", rows), ("columns", columns)))
+
+
+_MAKERS = {
+    "pointwise": _widths,
+    "rows": _rows,
+    "columns": _widths,
+    "transposes": _widths,
+    "contractions": _products,
+}
 
 
 def limited(found: Sequence[Candidate], most: int) -> list[Candidate]:

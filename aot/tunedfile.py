@@ -15,6 +15,7 @@ threads = 64
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,18 +37,22 @@ class Pick:
 
 def text(picks: Sequence[Pick], before: str, gpu: str, tuned: Sequence[tuple[str, str]] = ()) -> str:
     """The file; ``tuned``: sources and functions of which it says nothing else than ``picks``."""
-    gone = {_header(source, function) for source, function in [*tuned, *((e.source, e.function) for e in picks)]}
+    gone = [
+        re.compile(rf"^\[source\.{source}\.function\.{function}[.\]]", re.MULTILINE)
+        for source, function in {*tuned, *((each.source, each.function) for each in picks)}
+    ]
     blocks = before.strip().split("\n\n")[1:]
-    kept = [block for block in blocks if not any(header in block for header in gone)]
+    kept = [block for block in blocks if not any(header.search(block) for header in gone)]
     head = f"# Written by `aot tune`: what is fastest on {gpu}. What aot.toml says of a function wins."
     return "\n\n".join([f"{head}\nedition = {EDITION}", *kept, *map(_block, picks)]) + "\n"
 
 
-def _header(source: str, function: str) -> str:
-    return f"[source.{source}.function.{function}.region."
+def header(source: str, function: str, region: int) -> str:
+    """Of the table for a region, or, where it is 0, for all products of the function."""
+    return f"[source.{source}.function.{function}{f'.region.{region}' if region else ''}]"
 
 
 def _block(pick: Pick) -> str:
     sizes = [f"{name} = {size}" for name, size in pick.candidate.sizes]
     schedule = [f'schedule = "{pick.candidate.schedule}"'] if pick.candidate.schedule else []
-    return "\n".join([f"# {pick.remark}", f"{_header(pick.source, pick.function)}{pick.region}]", *schedule, *sizes])
+    return "\n".join([f"# {pick.remark}", header(pick.source, pick.function, pick.region), *schedule, *sizes])

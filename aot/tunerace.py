@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import codec, fileset, job, pipeline, scratch, verify
+from aot import codec, fileset, job, pipeline, scratch, tunedfile, verify
 from aot.errors import AotError
 from aot.plan import PlannedSource
 from aot.report import Reporter
@@ -117,7 +117,7 @@ def _files(course: Course, named: Mapping[str, Candidate]) -> dict[str, bytes]:
         # Texts of JSON are texts of TOML.
         lines += [f"passes = {json.dumps(own.passes)}"] if own.passes else []
         if name in named:
-            lines.append(f"[source.{name}.function.{course.function}.region.{course.region}]")
+            lines.append(tunedfile.header(name, course.function, course.region))
             lines += [f'schedule = "{named[name].schedule}"'] if named[name].schedule else []
             lines += [f"{size} = {number}" for size, number in named[name].sizes]
     return {**files, "aot.toml": "\n".join(lines).encode()}

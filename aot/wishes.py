@@ -16,7 +16,9 @@ from typing import Any
 from aot.tiling import Tiling
 
 SCHEDULE, REGION = "schedule", "region"
-SIZES = ("threads", "rows", "vectors", "width", "size")
+WGMMA, MMA = PRODUCTS = ("wgmma", "mma")
+"""Schedules of products; they hold for all products of a function, and for nothing else in it."""
+SIZES = ("threads", "rows", "vectors", "width", "size", "columns", "m", "n", "stages", "cluster")
 """Sizes that some schedule lets users choose."""
 KEYS = (SCHEDULE, *SIZES)
 
@@ -35,6 +37,10 @@ class Wish:
     """Where it stands, for messages: ``aot.toml:7: [source.softmax.function.forward]``."""
     tuned: bool = False
     """Whether `aot tune` wrote it."""
+
+    @property
+    def for_products(self) -> bool:
+        return self.schedule in PRODUCTS
 
 
 ROOMY = "room for registers"
@@ -71,6 +77,8 @@ def problems(functions: object) -> Iterator[tuple[str, str]]:
             if not number.isdigit() or int(number) < 1:
                 yield key, "regions are numbered from 1 on; `aot build -v` shows their numbers"
             yield from _problems(key, each, KEYS)
+            if isinstance(each, dict) and each.get(SCHEDULE) in PRODUCTS:
+                yield f"{key}.{SCHEDULE}", "products are in no region: it belongs into the function's own table"
 
 
 def _problems(key: str, table: object, known: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
+from aot.lower import tensor
 from aot.lower.contract import tensorcores
+from aot.wishes import Wish
 
 SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
 
@@ -159,10 +161,12 @@ TILES = [tile for tile, _ in tensorcores._TILES]
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
-def test_tiles(tile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensorcores, "_TILES", ((tile, 1),))
+def test_tiles(tile: Any) -> None:
+    wish = Wish("f", 0, "mma", (("rows", tile.rows), ("columns", tile.columns)), "")
     einsum, extents, types = "mk,kn->mn", {"m": tile.rows + 8, "n": tile.columns + 8, "k": 200}, ("f16", "f16", "f32")
-    _check(build(generic(einsum, extents, types)), einsum, extents, types)
+    built = build(generic(einsum, extents, types), options=tensor.Options(wishes=(wish,)))
+    assert f'["rows", {tile.rows}, "columns", {tile.columns}' in built.ir
+    _check(built, einsum, extents, types)
 
 
 def _check(built: Program, einsum: str, extents: dict[str, int], types: tuple[str, str, str]) -> None:

@@ -9,8 +9,10 @@ from compiledsource import compiled, held
 
 from aot import lower as lowering
 from aot import mlir
+from aot.errors import ConfigError
 from aot.lower import tensor
 from aot.model import Kernel
+from aot.wishes import Wish
 
 MATMUL = """
 func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>, %bias: tensor<{n}xf16>, %c: tensor<{m}x{n}xf16>)
@@ -40,11 +42,11 @@ func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>, %bias: tensor<{n}
 """
 
 
-def chosen(text: str, capabilities: tuple[tuple[int, int], ...] = ((9, 0),)) -> tuple[Kernel, ...]:
+def chosen(text: str, capabilities: tuple[tuple[int, int], ...] = ((9, 0),), *wishes: Wish) -> tuple[Kernel, ...]:
     """Kernels of a source, as they are before they are compiled."""
     with mlir.context() as ctx:
         module = mlir.parse(text.encode(), "f.mlir", ctx)
-        options = tensor.Options(capabilities=capabilities)
+        options = tensor.Options(capabilities=capabilities, wishes=wishes)
         return lowering.lower(module, lowering.Request("f", {}, options), mlir.no_dump).kernels
 
 
@@ -95,8 +97,41 @@ def test_convolutions_walk_over_whole_pixels(channels: int, step: int, walked: b
     assert tiles(kernels, "mma"), "something runs elsewhere"
 
 
+def wish(schedule: str, **sizes: int) -> Wish:
+    return Wish("f", 0, schedule, tuple(sizes.items()), "aot.toml:3: [here]")
+
+
+def test_the_tile_may_be_asked_for() -> None:
+    text = MATMUL.format(m="?", n=512, k=512)
+    asked = chosen(text, ((9, 0),), wish("wgmma", m=64, n=256, cluster=2))
+    assert tiles(asked, "wgmma") == ["m 64, n 256, k 64, stages 5, cluster 2, staged"]
+    asked = chosen(text, ((9, 0),), wish("mma", rows=128, columns=64))
+    assert not tiles(asked, "wgmma")
+    assert [each.split(", depth")[0] for each in tiles(asked, "mma")] == [
+        "rows 16, columns 128",
+        "rows 128, columns 64",
+    ]
+
+
+UNFIT = [
+    (wish("wgmma", m=96), r"aot\.toml:3: \[here\]: m 96 is not possible; 64, 128 are"),
+    (wish("wgmma", stages=9), r"stages 9 of a tile of 128 x 256 are not possible; 2 to 4 are"),
+    (wish("wgmma", rows=64), r"schedule 'wgmma' has no size 'rows'; it has m, n, stages, cluster"),
+    (wish("mma", rows=7), r"no kernel of schedule 'mma' has these sizes; kernels have rows 64, columns 64"),
+]
+
+
+@pytest.mark.parametrize(("unfit", "message"), UNFIT, ids=["rows", "stages", "another size", "no such tile"])
+def test_a_tile_that_is_not_possible_is_refused(unfit: Wish, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        chosen(MATMUL.format(m=512, n=512, k=512), ((9, 0),), unfit)
+
+
 def test_other_images_do_without() -> None:
-    assert not tiles(chosen(MATMUL.format(m=512, n=512, k=512), ((8, 0), (10, 0))), "wgmma")
+    text = MATMUL.format(m=512, n=512, k=512)
+    assert not tiles(chosen(text, ((8, 0), (10, 0))), "wgmma")
+    with pytest.raises(ConfigError, match="no product of it has schedule 'wgmma', which is for f16 or bf16 in images"):
+        chosen(text, ((8, 0), (10, 0)), wish("wgmma"))
 
 
 def test_a_product_of_any_size_compiles_to_good_code(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     wished = Wished(options.wishes, options.dropped)
     if options.fast:
         dispatch.generalize(module)
-        contractions.emit(module, wished.free(functions), Images(options.capabilities))
+        contractions.emit(module, wished.free(functions), Images(options.capabilities), wished)
         dump("contractions", module)
     general = dispatch.emit(module, functions, wished) if options.fast else General()
     dump("regions", module)

@@ -7,33 +7,41 @@ elementwise operations around them; what is no problem for a kernel stays, for t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
 from aot import mlir
-from aot.lower.contract import attention, choice, contraction, forming, matching, unfused
+from aot.lower.contract import asked, attention, choice, contraction, forming, matching, unfused
 from aot.lower.contract.choice import Images
 from aot.lower.fast.extents import Extents
+from aot.lower.fast.wished import Wished
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
+from aot.wishes import Wish
 
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
 
-def emit(module: ir.Module, functions: Sequence[Function], images: Images) -> int:
-    """Emit kernels for all contractions of these functions that are covered; their number."""
+def emit(module: ir.Module, functions: Sequence[Function], images: Images, wished: Wished) -> int:
+    """Emit kernels for all contractions of these functions that are covered, as the user wishes; their number."""
     by_name = {function.name: function for function in functions}
     done = 0
     for function in public_functions(module):
         if mlir.symbol_name(function) not in by_name:
             continue
+        wish = wished.of_products(mlir.symbol_name(function))
+        reason = asked.impossible(wish) if wish else ""
         tensors = _tensors(function, by_name[mlir.symbol_name(function)])
         unfused.rewrite(function)
         done += attention.emit(function, tensors, images)
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):
-                done += _emit(matching.match(found, known, tensors), images)
+                done += _emit(matching.match(found, known, tensors), images, None if reason else wish)
+        reason = reason or (asked.unmet(wish, function) if wish else "")
+        if wish and reason:
+            wished.problems.append(f"{wish.place}: {reason}")
     return done
 
 
@@ -52,12 +60,12 @@ def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
     ]
 
 
-def _emit(match: matching.Match, images: Images) -> bool:
+def _emit(match: matching.Match, images: Images, wish: Wish | None) -> bool:
     groups = forming.groups(match)
     if isinstance(groups, str) or not choice.covers(match.contraction, images):
         return False
     with ir.InsertionPoint(match.last), match.last.location:
-        choice.launch(forming.problem(match, groups), images)
+        choice.launch(replace(forming.problem(match, groups), asked=wish), images)
     for each in match.freed:
         each.move_after(match.last)
     for op in match.operations:

@@ -21,6 +21,7 @@ from aot.lower import constants, rtcalls, views
 from aot.lower.contract.epilogue import Epilogue
 from aot.lower.fast import places
 from aot.lower.fast.places import VECTOR_BYTES, Extent
+from aot.wishes import Wish
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,8 @@ class Problem:
     """In which the source wants the sum: ``f32``, ``f64``, ``i32``, ..."""
     epilogue: Epilogue
     window: Window | None = None
+    asked: Wish | None = None
+    """What ``aot.toml`` wants."""
 
     @property
     def factors(self) -> tuple[Factor, Factor]:

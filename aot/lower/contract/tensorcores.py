@@ -13,7 +13,18 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import epilogue, extents, matvec, mmasync, packing, problem, splitting, wgmmachoice, wgmmafit
+from aot.lower.contract import (
+    asked,
+    epilogue,
+    extents,
+    matvec,
+    mmasync,
+    packing,
+    problem,
+    splitting,
+    wgmmachoice,
+    wgmmafit,
+)
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.mmasync import Job, Tile
@@ -146,7 +157,11 @@ def _by_time(job: Problem, kind: Kind, candidates: Sequence[tuple[Tile, int]]) -
     """Each tile if none after it is faster: by the rounds of blocks that fill the GPU, and the time of a block."""
     found: list[Wish] = []
     best: Word | int | None = None
+    extents_of = [(tile.rows, tile.columns) for tile, _ in candidates]
     for tile, time in reversed(candidates):
+        if not asked.is_left(job.asked, tile.rows, tile.columns, extents_of):
+            found.insert(0, Wish(False, *_shape(tile, kind), in_parts=False))
+            continue
         mine = extents.rounds(job, tile.rows, tile.columns, _MULTIPROCESSORS, time)
         fits = tile.shared_bytes <= _EVERYWHERE or _has_shared(tile.shared_bytes)
         condition = True if best is None else all_of([extents.no_more(mine, best), fits])

@@ -16,11 +16,12 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import problem, tiles, wgmma, wgmmafit
+from aot.lower.contract import asked, problem, tiles, wgmma, wgmmafit
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmatile import ALONG, BESIDE, Tile
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import Extent
+from aot.wishes import WGMMA
 
 Number = int | Word
 
@@ -57,13 +58,16 @@ def offer(job: Problem) -> tuple[ir.Value | bool, Callable[[], None]]:
     """Whether one of the kernels can compute the problem, known at the call; and the launch of it."""
     pairs = wgmmafit.has_pairs(job, job.epilogue.arrays())
     staged = wgmmafit.can_stage(job) and pairs is not False
+    if job.asked is not None and job.asked.schedule != WGMMA:
+        return False, lambda: None
     conditions = [wgmmafit.condition(job), *([pairs] if staged else [])]
     width = 2 if staged or pairs is True else 1
     return problem.all_of(conditions), lambda: _choose(job, staged=staged, width=width)
 
 
 def _choose(job: Problem, *, staged: bool, width: int) -> None:
-    _first(_Rules(job).all(), lambda tile: wgmma.launch(job, tile, staged=staged, width=width))
+    rules = _Rules(job).all() if job.asked is None else [Rule(True, asked.wgmma_tile(job.asked))]
+    _first(rules, lambda tile: wgmma.launch(job, tile, staged=staged, width=width))
 
 
 def _first(rules: Sequence[Rule], launch: Callable[[Tile], None]) -> None:

@@ -22,6 +22,12 @@ CHUNK = 64 * 128
 _MOST_SHARED = 227 * 1024
 
 
+def has_room(rows: int, columns: int, stages: int) -> bool:
+    """Whether shared memory has room for a tile with so many stages, whose sums go through it."""
+    stage, sums = (rows + columns) * 128, rows // 64 * (rows // 64) * CHUNK
+    return stages * (stage + 16) + sums + ATOM <= _MOST_SHARED
+
+
 @dataclass(frozen=True)
 class Tile:
     """One way to cut a product for blocks."""

@@ -93,12 +93,19 @@ class Wished:
 
     def choice(self, function: str, region: Region) -> Choice:
         """What holds for a region: its own wish, else the function's."""
-        mine = [each for each in self.wishes if each.function == function and each.region in (0, region.number)]
-        wish = max(mine, key=lambda each: each.region, default=None)
+        wish = max(self._of(function, region), key=lambda each: each.region, default=None)
         dropped = tuple(
             each for each in self.dropped if (each.function, each.tiling.region) == (function, region.number)
         )
         return Choice(wish.schedule, wish.sizes, dropped) if wish else Choice(dropped=dropped)
+
+    def of_products(self, function: str) -> Wish | None:
+        """What holds for the products of a function."""
+        return next((each for each in self.wishes if each.function == function and each.for_products), None)
+
+    def _of(self, function: str, region: Region) -> list[Wish]:
+        mine = [each for each in self.wishes if each.function == function and not each.for_products]
+        return [each for each in mine if each.region in (0, region.number)]
 
     def free(self, functions: Iterable[Function]) -> list[Function]:
         """Functions that are not left to the general schedule as a whole."""
@@ -124,15 +131,14 @@ class Wished:
 
     def refuse(self, function: str, region: Region, reason: str) -> None:
         """Note that a wish cannot be met."""
-        mine = [each for each in self.wishes if each.function == function and each.region in (0, region.number)]
-        wish = max(mine, key=lambda each: each.region)
+        wish = max(self._of(function, region), key=lambda each: each.region)
         self.problems.append(f"{wish.place}: region {region.number} ({region.kind}): {reason}")
 
     def finish(self, regions: Mapping[str, int]) -> None:
         """ConfigError for all wishes that were not met; ``regions``: how many each function has."""
         for each in self.wishes:
             count = regions.get(each.function, 0)
-            if each.region > count or not count:
+            if not each.for_products and (each.region > count or not count):
                 self.problems.append(f"{each.place}: {_regions(count)}")
         if self.problems:
             raise ConfigError("\n".join(self.problems), hint="`aot build -v` shows regions, schedules and sizes")

@@ -1,0 +1,77 @@
+"""What ``aot.toml`` wants of the products of a function: a schedule on tensor cores, and a tile.
+
+In: a Wish. Out: the tile of ``wgmma``; which tiles of ``mma.sync`` are left; what is not possible.
+Products that a tile cannot compute (one row, arrays that TMA does not read) have other kernels, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from aot.lower import search, tiling
+from aot.lower.contract import wgmmatile
+from aot.wishes import MMA, WGMMA, Wish
+
+_ROWS, _COLUMNS, _CLUSTERS = (64, 128), (64, 128, 192, 256), (1, 2)
+_SIZES = {WGMMA: ("m", "n", "stages", "cluster"), MMA: ("rows", "columns")}
+_MOST_STAGES = 12
+_STAGES = 6
+"""Where there is room for them, and none are wished for."""
+
+
+def impossible(wish: Wish) -> str:
+    """What is wrong with the sizes, whatever the product."""
+    sizes, known = dict(wish.sizes), _SIZES[wish.schedule]
+    for name in sizes:
+        if name not in known:
+            return f"schedule '{wish.schedule}' has no size '{name}'; it has {', '.join(known)}"
+    if wish.schedule == MMA:
+        return ""
+    for name, possible in (("m", _ROWS), ("n", _COLUMNS), ("cluster", _CLUSTERS)):
+        if sizes.get(name, possible[0]) not in possible:
+            return f"{name} {sizes[name]} is not possible; {', '.join(map(str, possible))} are"
+    rows, columns = sizes.get("m", _ROWS[-1]), sizes.get("n", _COLUMNS[-1])
+    stages, most = sizes.get("stages", 2), _room(rows, columns)
+    if not 2 <= stages <= most:
+        return f"stages {stages} of a tile of {rows} x {columns} are not possible; 2 to {most} are"
+    return ""
+
+
+def wgmma_tile(wish: Wish) -> wgmmatile.Tile:
+    """The tile of a wish without problems."""
+    sizes = dict(wish.sizes)
+    rows, columns = sizes.get("m", _ROWS[-1]), sizes.get("n", _COLUMNS[-1])
+    stages = sizes.get("stages", min(_STAGES, _room(rows, columns)))
+    return wgmmatile.Tile(rows, columns, stages, rows // 64, sizes.get("cluster", 1), chunks=rows // 64)
+
+
+def is_left(wish: Wish | None, rows: int, columns: int, all_tiles: Sequence[tuple[int, int]]) -> bool:
+    """Whether a tile of ``mma.sync`` remains: all do where the wish names none of them."""
+    if wish is None or wish.schedule != MMA:
+        return True
+    wanted = [each for each in all_tiles if _fits(dict(wish.sizes), *each)]
+    return not wanted or (rows, columns) in wanted
+
+
+def unmet(wish: Wish, function: ir.Operation) -> str:
+    """Why the function's kernels are not what was wished for; empty when some are."""
+    made = [tiling.read(op) for op in search.named(function, "gpu.launch") if tiling.schedule_of(op) == wish.schedule]
+    if not made:
+        where = "f16 or bf16 in images for sm_90" if wish.schedule == WGMMA else "narrow types in images from sm_80 on"
+        return f"no product of it has schedule '{wish.schedule}', which is for {where}"
+    sizes = [dict(each.tile) for each in made if each is not None]
+    if any(all(each.get(name) == size for name, size in wish.sizes) for each in sizes):
+        return ""
+    tiles = dict.fromkeys(", ".join(f"{name} {each[name]}" for name in _SIZES[wish.schedule]) for each in sizes)
+    return f"no kernel of schedule '{wish.schedule}' has these sizes; kernels have {'; '.join(tiles)}"
+
+
+def _fits(sizes: dict[str, int], rows: int, columns: int) -> bool:
+    return sizes.get("rows", rows) == rows and sizes.get("columns", columns) == columns
+
+
+def _room(rows: int, columns: int) -> int:
+    """Stages for which there is room."""
+    return next(n for n in range(_MOST_STAGES, 1, -1) if wgmmatile.has_room(rows, columns, n))
