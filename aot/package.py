@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jinja2
 
@@ -24,9 +24,13 @@ from aot.model import CompiledSource, HostObject, PackageSpec
 from aot.signatures import Stub, stubs
 from aot.tables import SourceRow, source_row
 
+Value = TypeVar("Value")
+
 _ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
 NAMED = "csrc/runtime/py_module.c"
 """The one file of the runtime that is compiled for each package: the extension's name is in it."""
+_PER_FILE = 50
+"""Sources in one C file of tables."""
 OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
 _MODULES = ("_check.py", "_shapes.py", "torch.py", "jax.py")
 _STATIC = {name: f"src/{{name}}/{name}" for name in _MODULES}
@@ -82,6 +86,8 @@ def render(
     rendered = {**_RENDERED, **(_FOR_TVM_FFI if spec.tvm_ffi else {}), **(_FOR_C if spec.c else {})}
     for name, path in rendered.items():
         files[path.format(name=spec.name)] = made.get_template(name).render(context).encode("utf-8")
+    for path, part in zip(context["table_files"], _parts(context["sources"]), strict=True):
+        files[path] = made.get_template("sources.c.in").render(context, part=part).encode("utf-8")
     for source in context["sources"]:
         stub = made.get_template("namespace.pyi.in").render(context, source=source)
         files[f"src/{spec.name}/{source.name}.pyi"] = stub.encode("utf-8")
@@ -91,7 +97,8 @@ def render(
 
 
 def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iterable[str]) -> dict[str, Any]:
-    own = ["csrc/tables.c", NAMED, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
+    tables = [f"csrc/tables_{number}.c" for number, _ in enumerate(_parts(sources))]
+    own = ["csrc/tables.c", *tables, NAMED, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
     shared = sorted({f"csrc/runtime/{name}" for name in runtime if name.endswith(".c")} - {NAMED})
     names = [source.name for source in sources]
     gpu = any(source.kernels or any(function.entry for function in source.functions) for source in sources)
@@ -104,6 +111,7 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
         "sources": [_Source(source) for source in sources],
         "public": sorted({*OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
         "c_files": own,
+        "table_files": tables,
         "runtime_files": shared,
         "triples": _triples(sources),
         "host_files": _host_files(sources),
@@ -113,6 +121,11 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
         "tvm_names": _tvm_names(spec, sources) if spec.tvm_ffi else (),
         "c_functions": cfunctions.functions(spec, sources) if spec.c else (),
     }
+
+
+def _parts(sources: Sequence[Value]) -> list[Sequence[Value]]:
+    """The sources by C files: when one changes, few others are compiled with it."""
+    return [sources[first : first + _PER_FILE] for first in range(0, len(sources), _PER_FILE)]
 
 
 def _tvm_names(spec: PackageSpec, sources: Sequence[CompiledSource]) -> list[tuple[str, str, int]]:

@@ -15,7 +15,6 @@ import io
 import json
 import re
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -25,7 +24,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
-from aot import codec
+from aot import codec, rawzip
 from aot.errors import PackageError
 
 _LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
@@ -36,7 +35,6 @@ _TVM_FFI = "__tvm_ffi_"
 _MANIFEST = "/aot.json"
 _MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """Ends of platform tags -> machines as the manifest names them."""
-_MODE = 0o100644 << 16
 _BEGINNING = 8
 """Bytes of a fatbin before those that differ."""
 
@@ -44,21 +42,27 @@ _BEGINNING = 8
 def retagged(name: str, data: bytes, tag: str, epoch: int) -> tuple[str, bytes]:
     """The wheel under another tag: file name, WHEEL, RECORD and the manifest's machines; all else is kept."""
     stem = name.rsplit("-", 3)[0]
-    platform = tag.rpartition("-")[2]
-    files = dict(_members(data))
+    files = rawzip.read(data)
     (info,) = {path.partition("/")[0] for path in files if path.endswith(".dist-info/WHEEL")}
-    tags = files[f"{info}/WHEEL"].decode("utf-8")
-    files[f"{info}/WHEEL"] = re.sub(r"^Tag: .*$", f"Tag: {tag}", tags, flags=re.MULTILINE).encode("utf-8")
-    for path in [path for path in files if path.endswith(_MANIFEST)]:
-        files[path] = _for_machine(files[path], platform)
-    files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
-    return f"{stem}-{tag}.whl", _zipped(files, last=f"{info}/RECORD", date=time.gmtime(epoch)[:6])
+    tags = re.sub(r"^Tag: .*$", f"Tag: {tag}", files[f"{info}/WHEEL"].content().decode("utf-8"), flags=re.MULTILINE)
+    changed = {f"{info}/WHEEL": tags.encode("utf-8")}
+    for path in files:
+        if path.endswith(_MANIFEST):
+            changed[path] = _for_machine(files[path].content(), tag.rpartition("-")[2])
+    own = f"{info}/RECORD"
+    record = _record(files.pop(own).content(), changed)
+    files |= {path: rawzip.stored(path, content) for path, content in changed.items()}
+    # RECORD comes last, as the wheel format recommends.
+    members = [*(files[path] for path in sorted(files)), rawzip.stored(own, record)]
+    return f"{stem}-{tag}.whl", rawzip.archive(members, time.gmtime(epoch)[:6])
 
 
 def _for_machine(manifest: bytes, platform: str) -> bytes:
     """The manifest of a tree names all machines that the tree can be built for; a wheel is built for one."""
     content = json.loads(manifest)
     (machine,) = (name for ending, name in _MACHINES.items() if platform.endswith(ending))
+    if all({*module["host"], *module["cpu"]} <= {machine} for module in content["modules"]):
+        return manifest
     for module in content["modules"]:
         module["host"] = [each for each in module["host"] if each == machine]
         module["cpu"] = {each: variants for each, variants in module["cpu"].items() if each == machine}
@@ -67,11 +71,10 @@ def _for_machine(manifest: bytes, platform: str) -> bytes:
 
 def extension_of(data: bytes) -> tuple[str, bytes]:
     """File name and bytes of the one extension in a wheel."""
-    found = [(path, content) for path, content in _members(data) if path.endswith(".so")]
+    found = [member for path, member in rawzip.read(data).items() if path.endswith(".so")]
     if len(found) != 1:
         raise PackageError(f"the wheel holds {len(found)} extensions, expected one")
-    path, content = found[0]
-    return path.rpartition("/")[2], content
+    return found[0].name.rpartition("/")[2], found[0].content()
 
 
 def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[str]:
@@ -87,44 +90,33 @@ def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[st
 
 def _counts(library: bytes, blobs: Mapping[str, bytes]) -> Counter[str]:
     """How often the library holds each blob. It is searched once for all that begin alike, as fatbins do."""
-    alike: dict[bytes, list[str]] = {}
+    names: dict[bytes, list[str]] = {}
+    alike: dict[bytes, set[int]] = {}
     for name, blob in blobs.items():
-        alike.setdefault(blob[:_BEGINNING], []).append(name)
+        names.setdefault(blob, []).append(name)
+        alike.setdefault(blob[:_BEGINNING], set()).add(len(blob))
     counts: Counter[str] = Counter()
-    for beginning, names in alike.items():
+    for beginning, sizes in alike.items():
         for place in re.finditer(re.escape(beginning), library):
-            counts.update(name for name in names if library.startswith(blobs[name], place.start()))
+            for size in sizes:
+                counts.update(names.get(library[place.start() : place.start() + size], ()))
     return counts
 
 
-def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in archive.infolist():
-            if not member.is_dir():
-                yield member.filename, archive.read(member)
-
-
-def _record(files: Mapping[str, bytes], own: str) -> bytes:
+def _record(old: bytes, changed: Mapping[str, bytes]) -> bytes:
+    """The list of files, with new digests for those that have changed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for path in sorted(files):
-        if path != own:
-            digest = base64.urlsafe_b64encode(hashlib.sha256(files[path]).digest()).rstrip(b"=").decode("ascii")
-            writer.writerow([path, f"sha256={digest}", len(files[path])])
-    writer.writerow([own, "", ""])
+    rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(old.decode("utf-8")))}
+    (own,) = (path for path, (digest, _) in rows.items() if not digest)
+    for path in sorted(rows, key=lambda path: (path == own, path)):
+        content = changed.get(path)
+        writer.writerow([path, *(rows[path] if content is None else (_digest(content), len(content)))])
     return text.getvalue().encode("utf-8")
 
 
-def _zipped(files: Mapping[str, bytes], *, last: str, date: tuple[int, int, int, int, int, int]) -> bytes:
-    """RECORD comes last, as the wheel format recommends."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in sorted(files, key=lambda path: (path == last, path)):
-            member = zipfile.ZipInfo(path, date)
-            member.external_attr = _MODE
-            member.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(member, files[path])
-    return out.getvalue()
+def _digest(content: bytes) -> str:
+    return f"sha256={base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b'=').decode('ascii')}"
 
 
 def _exported(elf: ELFFile) -> Iterator[str]:
