@@ -1,9 +1,9 @@
 """Compiles the sources of a plan side by side: one ninja edge per source, done by a foreman (``aot.foreman``).
 
-In: jobs. Out: what was done, and their CompiledSources, in order; or one error that shows every source that failed.
+In: jobs. Out: what was done; or one error that shows every source that failed.
 
->>> run(jobs, floor, reporter).sources   # doctest: +SKIP
-()
+>>> run(jobs, floor, reporter)   # doctest: +SKIP
+{}
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from aot.errors import AotError, DiskError, ToolMissing, together
 from aot.executor import Orders
 from aot.foreman import Event
 from aot.job import CompileJob, Failure
-from aot.model import CompiledSource
 from aot.process import Companion, Completed
 from aot.report import Reporter
 from aot.stamp import Stamp
@@ -101,23 +100,24 @@ class Ledger:
         self.reporter.progress(len(self.done) + self.failed, self.total, todo.path)
 
 
-def run(jobs: Sequence[CompileJob], floor: Floor, reporter: Reporter) -> dict[str, Done]:
-    """Has all jobs done whose results are not there yet; a failing source does not stop the others."""
+def run(
+    jobs: Sequence[CompileJob], floor: Floor, reporter: Reporter, meanwhile: Callable[[], None] = lambda: None
+) -> dict[str, Done]:
+    """Has all jobs done whose results are not there yet; a failing source does not stop the others.
+
+    ``meanwhile`` is called when there is something to do.
+    """
     build_file = _build_file([_edge(each, floor.work) for each in sorted(jobs, key=_weight, reverse=True)], floor.work)
     todo = process.run([ninja(), "-n", "-f", str(build_file)], cwd=floor.work)
     said = todo.stdout.decode("utf-8", "replace")
     if FINISHED in said:
         return {}
+    meanwhile()
     ledger = Ledger(reporter, {each.name: each for each in jobs}, said.count("\n") or 1)
     with workshop.foreman_in(floor.work, floor.orders, ledger.hear, ledger.ready.set, (floor.lock,)) as beside:
         done = _ninja(build_file, floor, ledger)
     _check(jobs, ledger, done, beside)
     return ledger.done
-
-
-def results(jobs: Sequence[CompileJob]) -> tuple[CompiledSource, ...]:
-    """What the jobs left."""
-    return tuple(job.read_result(each) for each in jobs)
 
 
 def ninja() -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aot import ccompiler, compiling, fileset, job, packid, plan, resources, told, toolid
+from aot.ahead import Ahead
 from aot.buildresult import KEPT, BuildResult, as_json, summary
 from aot.compiling import Done
 from aot.executor import Orders
@@ -50,7 +51,8 @@ def compiled(request: BuildRequest, reporter: Reporter | None = None) -> tuple[C
     tell = Once(reporter or Silent())
     planned = plan.plan(request)
     with _begun(planned, tell) as lock:
-        return compiling.results(_compile(planned, tell, lock)[0])
+        ahead, done = _compile(planned, tell, lock)
+        return ahead.results(done)
 
 
 @contextlib.contextmanager
@@ -63,20 +65,21 @@ def _begun(planned: Plan, tell: Reporter) -> Iterator[int]:
         yield lock
 
 
-def _compile(planned: Plan, tell: Reporter, lock: int) -> tuple[tuple[CompileJob, ...], dict[str, Done]]:
-    """Jobs of all sources, and those that were not done before."""
+def _compile(planned: Plan, tell: Reporter, lock: int) -> tuple[Ahead, dict[str, Done]]:
+    """What jobs of all sources leave, and those that were not done before."""
     identity = toolid.of(planned.toolchain)
     jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
     sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
     tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
-    return jobs, compiling.run(jobs, compiling.Floor(planned.work, _orders(planned, identity), lock), tell)
+    ahead, floor = Ahead(jobs), compiling.Floor(planned.work, _orders(planned, identity), lock)
+    return ahead, compiling.run(jobs, floor, tell, ahead.begin)
 
 
 def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResult:
     """The stages, in their order."""
     levels = planned.engine.levels()
-    jobs, done = _compile(planned, tell, lock)
-    stamp = Stamp(planned.work / _RECORD, _everything(planned, jobs))
+    ahead, done = _compile(planned, tell, lock)
+    stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:
         told.tell_notes(result, planned.left_out, tell)
@@ -85,7 +88,7 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResul
     # What only packaging needs takes longer to import than a build that has nothing to do.
     from aot import finishing
 
-    result = finishing.finish(planned, compiling.results(jobs), done, levels, tell)
+    result = finishing.finish(planned, ahead.results(done), done, levels, tell)
     stamp.write(result, [path for path in (result.wheel, result.sdist, *result.c_files) if path])
     if levels.local:
         levels.local.prune()
