@@ -70,13 +70,27 @@ static int from_cuda_interface(PyObject *array, void **stream) {
   return status;
 }
 
-/* New reference; NULL without an error: CuPy is not loaded. */
-static PyObject *cupy_stream(void) {
+/* CuPy's get_current_stream, looked up once and kept. Borrowed; NULL without an error: CuPy is not loaded. */
+static PyObject *cupy_function(void) {
+  static PyObject *known;
+  PyObject *found = __atomic_load_n(&known, __ATOMIC_ACQUIRE), *none = NULL;
+  if (found)
+    return found;
   PyObject *module = aot_imported(AOT_NAME_CUPY), *cuda = module ? aot_optional(module, AOT_NAME_CUDA) : NULL;
-  PyObject *current = cuda ? PyObject_CallMethodObjArgs(cuda, aot_names[AOT_NAME_CURRENT_STREAM], NULL) : NULL;
+  found = cuda ? aot_optional(cuda, AOT_NAME_CURRENT_STREAM) : NULL;
   Py_XDECREF(module);
   Py_XDECREF(cuda);
-  return current;
+  if (found && !__atomic_compare_exchange_n(&known, &none, found, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    Py_DECREF(found);
+    found = none;                                              /* another thread was quicker */
+  }
+  return found;
+}
+
+/* New reference; NULL without an error: CuPy is not loaded. */
+static PyObject *cupy_stream(void) {
+  PyObject *function = cupy_function();
+  return function ? PyObject_CallNoArgs(function) : NULL;
 }
 
 static int from_cupy(void **stream) {
