@@ -60,6 +60,8 @@ class Step:
     """For each argument of the body; None where it is not used."""
     loops: tuple[int, ...]
     """For each of its loops the index, among ``batch..., m, n``, that it is."""
+    narrow: bool = False
+    """Whether nothing but narrow floats are stored in the end: divisions and exponentials may be the hardware's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +167,8 @@ def _step(step: Step, at: Place, memo: dict[object, ir.Value]) -> list[ir.Value]
         return bodies.evaluate(step.body, arguments, lambda loop: at.indices[step.loops[loop]], step.yielded)
     if bodies.is_vectorial(step.body, step.yielded):
         return bodies.evaluate_vector(
-            step.body, arguments, lambda loop: _lanes(at, step.loops[loop]), step.yielded, at.width
+            *(step.body, arguments, lambda loop: _lanes(at, step.loops[loop]), step.yielded, at.width),
+            approximate=step.narrow,
         )
     rows = []
     for number in range(at.width):

@@ -27,6 +27,8 @@ from aot.lower.fast.operations import ZERO
 from aot.lower.fast.places import Extent, is_plain
 
 Loops = tuple[int, ...]
+_SINGLE = 32
+"""Bits of f32."""
 
 
 @dataclass(frozen=True)
@@ -203,10 +205,11 @@ def _epilogue(match: Match, views_: _Views) -> Epilogue:
     made: dict[ir.Value, Input] = {}
     initial: Input | None = None
     steps: dict[Elementwise, Step] = {}
+    narrow = all(_is_narrow(store.value) for store in match.stores)
     if match.start is None:
         initial = views_.array(contraction.out.value, contraction.out.loops)
     else:
-        step = steps[match.start] = _step(match.start, made, views_)
+        step = steps[match.start] = _step(match.start, made, views_, narrow=narrow)
         number = next(
             number
             for number, output in enumerate(match.start.operation.outputs)
@@ -215,7 +218,7 @@ def _epilogue(match: Match, views_: _Views) -> Epilogue:
         initial = None if _is_zero(match.start, number) else Result(step, number)
     made[hazards.whole(contraction.out.value)] = total = Total()
     for tail in match.tails:
-        step = steps[tail] = _step(tail, made, views_)
+        step = steps[tail] = _step(tail, made, views_, narrow=narrow)
         for number, output in enumerate(tail.operation.outputs):
             made[hazards.whole(tail.operation.operands[output].value)] = Result(step, number)
     stores = tuple(
@@ -225,7 +228,12 @@ def _epilogue(match: Match, views_: _Views) -> Epilogue:
     return Epilogue(initial, stores)
 
 
-def _step(each: Elementwise, made: dict[ir.Value, Input], views_: _Views) -> Step:
+def _is_narrow(value: ir.Value) -> bool:
+    element = ir.MemRefType(value.type).element_type
+    return isinstance(element, ir.FloatType) and element.width < _SINGLE
+
+
+def _step(each: Elementwise, made: dict[ir.Value, Input], views_: _Views, *, narrow: bool) -> Step:
     inputs: list[Input | None] = []
     for number, operand in enumerate(each.operation.operands):
         if not operand.read:
@@ -236,7 +244,7 @@ def _step(each: Elementwise, made: dict[ir.Value, Input], views_: _Views) -> Ste
             inputs.append(views_.array(operand.value, each.indices(number)))
     order = (*views_.loops.batch, views_.loops.m, views_.loops.n)
     places = tuple(next((n for n, group in enumerate(order) if loop in group), ZERO) for loop in each.loops)
-    return Step(each.operation.body, tuple(each.operation.yielded), tuple(inputs), places)
+    return Step(each.operation.body, tuple(each.operation.yielded), tuple(inputs), places, narrow)
 
 
 def _is_zero(start: Elementwise, number: int) -> bool:

@@ -30,6 +30,9 @@ from aot.lower.contract.words import Word, constant
 if TYPE_CHECKING:
     from aot.lower.contract.wgmma import Corner, Kernel
 
+Pairs = list[tuple[ir.Value, ...]]
+"""Of each 8 columns of a chunk, a thread's two results of the upper 8 rows, and of the lower ones."""
+
 _ROWS = 64
 """Of one instruction's sums."""
 _FOUR = 16
@@ -115,11 +118,21 @@ class Staged(Writer):
         self.leads = kernel.lane.equals(0)
 
     def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
-        chunks = self.kernel.tile.columns // self.columns
-        for chunk in range(chunks):
-            self._chunk(corner, (top, corner.n0 + chunk * self.columns, chunk), total, number * chunks + chunk)
+        chunks, at_once = self.kernel.tile.columns // self.columns, self.kernel.tile.chunks
+        for first in range(0, chunks, at_once):
+            # What the epilogue reads is asked for together, before threads wait for each other.
+            those = range(first, min(chunks, first + at_once))
+            results = [self._results(corner, top, chunk, total) for chunk in those]
+            for chunk, values in zip(those, results, strict=True):
+                self._store(corner, top, corner.n0 + chunk * self.columns, values, number * chunks + chunk)
 
-    def _chunk(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, turn: int) -> None:
+    def _results(self, corner: Corner, top: Word, chunk: int, total: ir.Value) -> Pairs:
+        return [
+            tuple(self._pair(corner, top, chunk, block, half, total) for half in range(2))
+            for block in range(self.columns // 8)
+        ]
+
+    def _store(self, corner: Corner, top: Word, left: Word, results: Pairs, turn: int) -> None:
         chunks = self.kernel.tile.chunks
         buffer = self.buffers + turn % chunks * CHUNK
         # A tile's first chunk may follow one of the same buffer.
@@ -127,30 +140,28 @@ class Staged(Writer):
         hopper.warpgroup_sync(self.barrier)
         if self.columns == _ROWS:
             start = buffer + self.warp * (16 * SWIZZLE_ROW)
-            hopper.store_halves(start, self.lane, lambda block, half: self._pair(corner, at, block, half, total))
+            hopper.store_halves(start, self.lane, lambda block, half: results[block][half])
         else:
-            self._put_words(corner, at, total, buffer)
+            self._put_words(results, buffer)
         hopper.fence_stores()
         hopper.warpgroup_sync(self.barrier)
-        where = self.target.at(at[1], at[0], corner.batch)
+        where = self.target.at(left, top, corner.batch)
         hopper.when(self.leads, lambda: hopper.store_tile(self.target.map, where, buffer))
 
     def finish(self) -> None:
         hopper.when(self.leads, lambda: hopper.await_stores(0))
 
-    def _pair(self, corner: Corner, at: tuple[Word, Word, int], block: int, half: int, total: ir.Value) -> ir.Value:
+    def _pair(self, corner: Corner, top: Word, chunk: int, block: int, half: int, total: ir.Value) -> ir.Value:
         """Two results of a chunk's block of 8 columns."""
-        top, column, chunk = at
         row = top + (self.warp * 16 + self.row) + 8 * half
-        first = 4 * (chunk * (self.columns // 8) + block) + 2 * half
-        sums = [hopper.element_of(total, first + number) for number in range(2)]
-        return self.results(corner, row, column + 8 * block + self.pair * 2, sums)[0]
+        number = chunk * (self.columns // 8) + block
+        sums = [hopper.element_of(total, 4 * number + 2 * half + place) for place in range(2)]
+        return self.results(corner, row, corner.n0 + 8 * number + self.pair * 2, sums)[0]
 
-    def _put_words(self, corner: Corner, at: tuple[Word, Word, int], total: ir.Value, buffer: Word) -> None:
+    def _put_words(self, results: Pairs, buffer: Word) -> None:
         """32-bit elements: 8 bytes of a row each."""
-        for block in range(4):
-            for half in range(2):
-                value = self._pair(corner, at, block, half, total)
+        for block, pairs in enumerate(results):
+            for half, value in enumerate(pairs):
                 row = self.warp * 16 + self.row + 8 * half
                 piece = (self.pair // 2 + 2 * block) ^ self.row
                 where = buffer + row * SWIZZLE_ROW + piece * 16 + (self.pair & 1) * 8
