@@ -40,7 +40,7 @@ _SINGLE = Tile(64, 128, 9, 1, chunks=1, few=True)
 _SINGLE_PAIR = Tile(64, 128, 9, 1, cluster=2, chunks=1)
 _FEW_SPLIT = Tile(64, 64, 12, 1, cluster=2, shared=ALONG, few=True)
 _FLAT_LONG = Tile(128, 128, 6, 2, cluster=2, shared=BESIDE)
-_FLAT_SPLIT = Tile(128, 64, 7, 2, cluster=2, shared=ALONG, few=True)
+_FLAT_SPLIT = Tile(128, 64, 9, 2, cluster=2, shared=ALONG, few=True)
 _WEIGHTS = {_PAIR: 100, _LARGE: 100, _WIDE: 104, _SMALL: 110, _SQUARE: 112}
 """Time for each element of a wave's tile: small tiles copy more of the factors for it."""
 _CANDIDATES = (_LARGE, _WIDE, _SMALL, _SQUARE)
