@@ -40,6 +40,14 @@ def mark(
     )
 
 
+def give_registers(launch: ir.Operation, blocks: int = 1) -> None:
+    """Let a kernel have the registers that leave room for so many blocks on a multiprocessor.
+
+    By itself ptxas takes fewer, for more blocks: values then go to memory, or loads wait for each other's registers.
+    """
+    launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), blocks)
+
+
 def schedule_of(op: mlir.Operation) -> str:
     """Name of the schedule; empty for a user's own kernel."""
     return ir.StringAttr(op.attributes[SCHEDULE]).value if SCHEDULE in op.attributes else ""

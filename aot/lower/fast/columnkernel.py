@@ -29,10 +29,10 @@ class Row:
     number: ir.Value
     origin: ir.Value
 
-    def chosen(self, condition: ir.Value, other: Row) -> Row:
-        """This row, or the other one."""
-        pairs = ((self.number, other.number), (self.origin, other.origin))
-        return Row(*(arith.SelectOp(condition, mine, its).result for mine, its in pairs))
+    def at_most(self, last: Row) -> Row:
+        """This row, or the last one where there is none."""
+        pairs = ((self.number, last.number), (self.origin, last.origin))
+        return Row(*(arith.MinUIOp(mine, its).result for mine, its in pairs))
 
 
 @dataclass
@@ -134,11 +134,13 @@ class ColumnKernel:
         some = arith.CmpIOp(arith.CmpIPredicate.ult, last[0].number, rows).result
         branch = scf.IfOp(arith.AndIOp(mine, some).result, [value.type for value in running], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            inside = [arith.CmpIOp(arith.CmpIPredicate.ult, row.number, rows).result for row in last]
-            # Behind the last row the first one of the turn is read again, and not counted.
-            chosen = [row.chosen(here, last[0]) for here, row in zip(inside, last, strict=True)]
-            done = running
-            for here, each in zip(inside, elements(chosen), strict=True):
+            # Behind the last row that one is read again, and not counted. What is counted is asked after all loads:
+            # there are not predicates enough to keep the answers, and loads would wait for each other.
+            number = arith.SubIOp(rows, rtcalls.index(1)).result
+            final = Row(number, arith.MulIOp(number, self.job.space.columns.value).result)
+            done, found = running, list(elements([row.at_most(final) for row in last]))
+            for row, each in zip(last, found, strict=True):
+                here = arith.CmpIOp(arith.CmpIPredicate.ult, row.number, rows).result
                 together = _combine(self.members, done, each)
                 done = [arith.SelectOp(here, new, old).result for new, old in zip(together, done, strict=True)]
             scf.YieldOp(done)

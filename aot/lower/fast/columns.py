@@ -30,6 +30,8 @@ _FIRST = Form(512, 32, 8)
 _SECOND = Form(128, 8, 4)
 _SHARED = 48 * 1024
 """Bytes of shared memory that leave room for several blocks on a multiprocessor."""
+_RESIDENT = 2
+"""Blocks of the first launch on a multiprocessor, with the registers for all loads of a turn at once."""
 _BLOCKS = 264
 """Of the first launch, about, however few columns there are: two for each multiprocessor of an H100."""
 _SHORT = 2048
@@ -144,6 +146,7 @@ def _kernel(job: Job, width: int, shape: Shape, blocks: Sequence[ir.Value], name
     op = gpu.LaunchOp((*blocks, one), (shape.threads, one, one), dynamic_shared_memory_size=shared).operation
     tiling.mark(op, job.region.kind, job.region.number, name, {**form.sizes(), "width": width}, [tiling.AS_NEEDED])
     op.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([form.threads])
+    tiling.give_registers(op, _RESIDENT)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         gpu.TerminatorOp()

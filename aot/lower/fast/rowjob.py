@@ -26,6 +26,8 @@ REGISTERS, SHARED, MEMORY = "registers", "shared", "memory"
 LOOP_VECTORS = 6
 """Of a thread in loops over a row, about: with fewer threads, more rows are in flight instead."""
 _MULTIPROCESSORS = 128
+_FEW_LOADS, _RESIDENT_THREADS = 4, 1024
+"""Loads of a thread that take no more registers than ptxas gives by itself; threads of a multiprocessor with more."""
 _ROOM = 16
 """Bytes that cached rows begin at multiples of."""
 
@@ -92,8 +94,9 @@ class Tile:
         if self.flexible:
             launch.attributes["nvvm.maxntid"] = ir.DenseI32ArrayAttr.get([self.group])
         if self.keep == MEMORY:
-            # Many vectors are in flight, and ptxas would rather spill some than have one block less.
-            launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+            tiling.give_registers(launch)
+        elif self.vectors > _FEW_LOADS:
+            tiling.give_registers(launch, _RESIDENT_THREADS // self.threads)
 
     def sizes(self) -> dict[str, int]:
         """As reports and ``aot.toml`` name them."""

@@ -29,6 +29,8 @@ _UNROLL = 8
 """Vectors of a thread and turn."""
 _BLOCKS = 528
 """Of the first launch, about."""
+_RESIDENT = 1024
+"""Threads on a multiprocessor, with the registers for all loads of a turn at once."""
 _FINISH = 1024
 """Threads of the second launch."""
 
@@ -84,6 +86,7 @@ def _kernel(job: Job, name: str, blocks: ir.Value, sizes: dict[str, int]) -> ir.
     threads = (rtcalls.index(sizes["threads"]), one, one)
     op = gpu.LaunchOp((blocks, one, one), threads, dynamic_shared_memory_size=shared).operation
     tiling.mark(op, job.region.kind, job.region.number, name, sizes)
+    tiling.give_registers(op, _RESIDENT // sizes["threads"])
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         gpu.TerminatorOp()
@@ -201,15 +204,18 @@ class _Kernel:
         return found
 
     def _last(self, running: list[ir.Value], vectors: Sequence[ir.Value], count: ir.Value) -> list[ir.Value]:
-        """The turn that has not all of its vectors: the others read the first one, which is not counted again."""
-        zero = rtcalls.index(0)
-        some = arith.CmpIOp(arith.CmpIPredicate.ugt, count, zero).result
+        """The turn that has not all of its vectors: instead of others the last one is read, and not counted again.
+
+        What is counted is asked after all loads: for more answers than there are predicates, loads would wait.
+        """
+        some = arith.CmpIOp(arith.CmpIPredicate.ugt, count, rtcalls.index(0)).result
         branch = scf.IfOp(some, [value.type for value in running], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            inside = [arith.CmpIOp(arith.CmpIPredicate.ult, vector, count).result for vector in vectors]
-            read = [arith.SelectOp(here, vector, zero).result for here, vector in zip(inside, vectors, strict=True)]
+            final = arith.SubIOp(count, rtcalls.index(1)).result
+            found = self._elements(self.code, [arith.MinUIOp(vector, final).result for vector in vectors])
             done = running
-            for here, each in zip(inside, self._elements(self.code, read), strict=True):
+            for vector, each in zip(vectors, found, strict=True):
+                here = arith.CmpIOp(arith.CmpIPredicate.ult, vector, count).result
                 together = self.combine(done, each)
                 done = [arith.SelectOp(here, new, old).result for new, old in zip(together, done, strict=True)]
             scf.YieldOp(done)

@@ -126,7 +126,7 @@ class Wished:
             made, name = tiling.read(op), tiling.schedule_of(op)
             if made is None or (name, made.region, made.tile, made.remarks) not in spilled:
                 continue
-            op.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+            tiling.give_registers(op)
             tiling.mark(op, made.kind, made.region, name, dict(made.tile), (*made.remarks, ROOMY))
 
     def refuse(self, function: str, region: Region, reason: str) -> None:
