@@ -20,7 +20,12 @@ def compiled(folder: Path, text: str, archs: str, *wishes: Wish) -> CompiledSour
     """The source ``f``, for the architectures that a request names, with the schedules wished for."""
     file = folder / "f.mlir"
     file.write_text(text)
-    job = CompileJob(
+    return onesource.compile_source(some_job(file, archs, *wishes), lambda stage: None, Alone())
+
+
+def some_job(file: Path, archs: str, *wishes: Wish) -> CompileJob:
+    """The job of a file that is there."""
+    return CompileJob(
         name="f",
         path="f.mlir",
         file=str(file),
@@ -28,7 +33,7 @@ def compiled(folder: Path, text: str, archs: str, *wishes: Wish) -> CompiledSour
         bytes=file.stat().st_size,
         transform=None,
         transform_sha256="",
-        output=str(folder / "out"),
+        output=str(file.parent / "out"),
         images=tuple((each, each) for each in archs.split()),
         skipped=(),
         triples=("x86_64-linux-gnu",),
@@ -41,7 +46,6 @@ def compiled(folder: Path, text: str, archs: str, *wishes: Wish) -> CompiledSour
         tool="",
         wishes=wishes,
     )
-    return onesource.compile_source(job, lambda stage: None, Alone())
 
 
 def held(source: CompiledSource, kernel: Kernel) -> set[str]:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy
-from cpurun import CallError, dtype, linked, scratch
+import cpuslots
+from cpurun import CallError, linked, scratch
 
 from aot import cpuvariant, host, mlir, toolchain
 from aot.lower import cpu
-from aot.model import ArrayType, Function, ScalarType
+from aot.model import Function
 
 RUNTIME = Path(__file__).with_name("cpucall.c")
 HALVES = Path(__file__).parents[1] / "templates" / "runtime" / "rt_half.c"
@@ -62,16 +62,14 @@ class Program:
     def call(self, name: str, *arguments: Any, threads: int = 4, split: bool = True) -> Outcome:
         """One call. ``split``: among all threads in uneven parts, however small."""
         function = next(each for each in self.functions if each.name == name)
-        slots, keep = _slots(function, arguments)
+        slots, keep = cpuslots.slots(function, arguments, lambda value: int(value.ctypes.data))
         entry = ctypes.cast(getattr(self.library, f"aot_cpu_entry_test__{name}__{self.variant}"), ctypes.c_void_p)
         self.library.cpucall_call.restype = ctypes.c_char_p
         for option, value in (("threads", threads), ("split", int(split))):
             ctypes.c_int.in_dll(self.library, f"cpucall_{option}").value = value
         error = self.library.cpucall_call(entry, slots)
         regions = ctypes.c_int64.in_dll(self.library, "cpucall_regions").value
-        results = (
-            [] if error else [_result(self.library, function, k, arguments, keep) for k in range(len(function.results))]
-        )
+        results = [] if error else cpuslots.results((self.library, "cpucall_results"), function, arguments, keep)
         swept = self.library.cpucall_sweep()
         if error:
             raise CallError(error.decode())
@@ -98,46 +96,3 @@ def _load(assembly: bytes, entries: Sequence[str]) -> ctypes.CDLL:
         assembly = assembly.replace(b"\t.hidden\t" + name.encode() + b"\n", b"")
     (folder / "f.s").write_bytes(assembly)
     return linked(folder, "f.s", runtime=(RUNTIME, HALVES))
-
-
-def _slots(function: Function, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
-    assert len(arguments) == len(function.args), f"{function.name} takes {len(function.args)} arguments"
-    keep: list[Any] = []
-    for value, argument in zip(arguments, function.args, strict=True):
-        kind = dtype(argument.type.dtype)
-        if isinstance(argument.type, ArrayType):
-            assert value.dtype == kind, (function.name, argument, value.dtype)
-            assert value.ndim == len(argument.type.shape), (function.name, argument, value.shape)
-            address = value.ctypes.data
-            words = [address, address, 0, *value.shape, *(s // kind.itemsize for s in value.strides)]
-            keep.append((ctypes.c_int64 * len(words))(*words))
-        else:
-            keep.append(numpy.array([value]).astype(kind))
-    for result in function.results:
-        keep.append(numpy.zeros(1, dtype(result.type.dtype)))
-    addresses = [each.ctypes.data if isinstance(each, numpy.ndarray) else ctypes.addressof(each) for each in keep]
-    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses), keep
-
-
-class _Result(ctypes.Structure):
-    _fields_ = (
-        ("memory", ctypes.c_void_p),
-        ("bytes", ctypes.c_int64),
-        ("rank", ctypes.c_int64),
-        ("extents", ctypes.c_int64 * 16),
-    )
-
-
-def _result(library: ctypes.CDLL, function: Function, k: int, arguments: Sequence[Any], keep: list[Any]) -> Any:
-    result = function.results[k]
-    if result.argument is not None:
-        return arguments[result.argument]
-    if isinstance(result.type, ScalarType):
-        return keep[len(function.args) + k][0]
-    found = (_Result * 32).in_dll(library, "cpucall_results")[k]
-    assert found.memory, f"result {k} of {function.name} was never asked for"
-    shape = tuple(found.extents[: found.rank])
-    kind = dtype(result.type.dtype)
-    assert found.bytes == kind.itemsize * int(numpy.prod(shape, dtype="i8")), (function.name, found.bytes, shape)
-    assert all(want in (None, have) for want, have in zip(result.type.shape, shape, strict=True)), shape
-    return numpy.frombuffer(ctypes.string_at(found.memory, found.bytes), kind).reshape(shape).copy()

@@ -15,12 +15,12 @@ import ctypes
 import functools
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
+import cpuslots
 import numpy
 
 from aot import mlir, process, toolchain
@@ -52,20 +52,6 @@ _TO_LLVM = (
     "canonicalize",
     "reconcile-unrealized-casts",
 )
-_DTYPES = {
-    "i1": numpy.dtype(bool),
-    "index": numpy.dtype("i8"),
-    "bf16": numpy.dtype(ml_dtypes.bfloat16),
-    "complex<f32>": numpy.dtype("c8"),
-    "complex<f64>": numpy.dtype("c16"),
-    "f8E4M3FN": numpy.dtype(ml_dtypes.float8_e4m3fn),
-    "f8E5M2": numpy.dtype(ml_dtypes.float8_e5m2),
-    "f8E4M3FNUZ": numpy.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8E5M2FNUZ": numpy.dtype(ml_dtypes.float8_e5m2fnuz),
-    "f8E4M3B11FNUZ": numpy.dtype(ml_dtypes.float8_e4m3b11fnuz),
-    "f8E8M0FNU": numpy.dtype(ml_dtypes.float8_e8m0fnu),
-    "f4E2M1FN": numpy.dtype(ml_dtypes.float4_e2m1fn),
-}
 
 
 class CallError(Exception):
@@ -96,13 +82,11 @@ class Program:
 
     def call(self, name: str, *arguments: Any) -> Outcome:
         function = next(each for each in self.lowered.functions if each.name == name)
-        slots, keep = _slots(self.library, function, arguments)
+        slots, keep = cpuslots.slots(function, arguments, _copier(self.library))
         entry = ctypes.cast(getattr(self.library, f"cpurun_entry_{name}"), ctypes.c_void_p)
         self.library.cpurun_call.restype = ctypes.c_char_p
         error = self.library.cpurun_call(entry, slots)
-        results = (
-            [] if error else [_result(self.library, function, k, arguments, keep) for k in range(len(function.results))]
-        )
+        results = [] if error else cpuslots.results((self.library, "cpurun_results"), function, arguments, keep)
         for value, words in zip(arguments, keep, strict=False):
             if isinstance(value, numpy.ndarray) and not isinstance(words, numpy.ndarray) and value.size:
                 _span(value)[:] = numpy.frombuffer(ctypes.string_at(words[0], _span(value).size), "u1")
@@ -278,16 +262,6 @@ def _entry(function: Function) -> str:
     return "\n".join(lines)
 
 
-def dtype(name: str) -> numpy.dtype[Any]:
-    """The numpy type that stores elements of an MLIR type."""
-    if name in _DTYPES:
-        return _DTYPES[name]
-    bits = int(name[1:])
-    if name[0] == "i":
-        return numpy.dtype(f"i{next(width for width in (1, 2, 4, 8) if bits <= 8 * width)}")
-    return numpy.dtype(f"f{bits // 8}")
-
-
 def _span(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     """The bytes from the array's first element to its last."""
     last = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
@@ -295,60 +269,20 @@ def _span(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return numpy.frombuffer((ctypes.c_uint8 * size).from_address(array.ctypes.data), "u1")
 
 
-def _slots(library: ctypes.CDLL, function: Function, arguments: Sequence[Any]) -> tuple[Any, list[Any]]:
-    assert len(arguments) == len(function.args), f"{function.name} takes {len(function.args)} arguments"
-    keep: list[Any] = []
+def _copier(library: ctypes.CDLL) -> Callable[[Any], int]:
+    """Copies arrays to memory that only kernels can use; the same array passed twice is the same memory."""
     library.cpurun_take.restype = ctypes.c_void_p
     library.cpurun_take.argtypes = [ctypes.c_int64]
-    copies: dict[int, int] = {}  # the same array passed twice is the same memory
-    for value, argument in zip(arguments, function.args, strict=True):
-        kind = dtype(argument.type.dtype)
-        if isinstance(argument.type, ArrayType):
-            assert value.dtype == kind, (function.name, argument, value.dtype)
-            assert value.ndim == len(argument.type.shape), (function.name, argument, value.shape)
-            memory = copies.get(value.ctypes.data) or library.cpurun_take(max(1, _span(value).size))
-            copies[value.ctypes.data] = memory
-            library.cpurun_enter()
-            ctypes.memmove(memory, value.ctypes.data, _span(value).size)
-            words = [
-                memory,
-                memory,
-                0,
-                *value.shape,
-                *(s // kind.itemsize for s in value.strides),
-            ]
-            keep.append((ctypes.c_int64 * len(words))(*words))
-        else:
-            keep.append(numpy.array([value]).astype(kind))
-    for result in function.results:
-        keep.append(numpy.zeros(1, dtype(result.type.dtype)))
-    addresses = [each.ctypes.data if isinstance(each, numpy.ndarray) else ctypes.addressof(each) for each in keep]
-    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses), keep
+    copies: dict[int, int] = {}
 
+    def copied(value: Any) -> int:
+        memory = copies.get(value.ctypes.data) or library.cpurun_take(max(1, _span(value).size))
+        copies[value.ctypes.data] = memory
+        library.cpurun_enter()
+        ctypes.memmove(memory, value.ctypes.data, _span(value).size)
+        return int(memory)
 
-class _Result(ctypes.Structure):
-    _fields_ = (
-        ("memory", ctypes.c_void_p),
-        ("bytes", ctypes.c_int64),
-        ("rank", ctypes.c_int64),
-        ("extents", ctypes.c_int64 * 16),
-    )
-
-
-def _result(library: ctypes.CDLL, function: Function, k: int, arguments: Sequence[Any], keep: list[Any]) -> Any:
-    result = function.results[k]
-    if result.argument is not None:
-        return arguments[result.argument]
-    if isinstance(result.type, ScalarType):
-        return keep[len(function.args) + k][0]
-    found = (_Result * 32).in_dll(library, "cpurun_results")[k]
-    assert found.memory, f"result {k} of {function.name} was never asked for"
-    shape = tuple(found.extents[: found.rank])
-    kind = dtype(result.type.dtype)
-    assert found.bytes == kind.itemsize * int(numpy.prod(shape, dtype="i8")), (function.name, found.bytes, shape)
-    assert len(shape) == len(result.type.shape)
-    assert all(want in (None, have) for want, have in zip(result.type.shape, shape, strict=True)), shape
-    return numpy.frombuffer(ctypes.string_at(found.memory, found.bytes), kind).reshape(shape).copy()
+    return copied
 
 
 def both(source: str, **options: Any) -> list[Program]:

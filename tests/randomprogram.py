@@ -9,6 +9,7 @@ In: a seed. Out: MLIR text of one function on square arrays, and a Python functi
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -258,6 +259,22 @@ def _loop(name: str, skipped: int, carried: list[str], first: list[str], steps: 
         found.update(zip(results, now, strict=True))
 
     return results, step
+
+
+def check(seed: int, program: Program, functions: Sequence[Any], call: Callable[..., Any]) -> None:
+    """Calls compiled code of a program with random arrays, and compares with its meaning."""
+    roles = [argument.role for argument in functions[0].args]
+    numbers = np.random.default_rng(seed)
+    for p, q, n in itertools.product((False, True), (False, True), (0, 1, 3)):
+        arrays = numbers.standard_normal((2, SIZE, SIZE)).astype("f4")
+        expected = program.evaluate(*(each.astype("f8") for each in arrays), Case(p, q, n))
+        given = [each.copy() for each in arrays]
+        done = call("f", *given, p, q, n)
+        for got, wanted in zip(done.results, expected, strict=True):
+            np.testing.assert_allclose(got, wanted, 1e-3, 1e-3)
+        for before, after, role in zip(arrays, given, roles, strict=False):
+            assert role == "destination" or np.array_equal(before, after)
+        assert done.swept == 0
 
 
 SIMPLE = [_elementwise, _sums, _insert, _slice, _select]

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 from builtpackage import Built, Heard, build_in, write_sources
+from compiledsource import some_job
 
 import aot
 from aot import cachelevels, engine, executorlocal, job, memory, wheelfile
 from aot.errors import AotError, CompilerCrash, UsageError
 from aot.executor import Orders
 from aot.executorlocal import Forked, Local
-from aot.job import CompileJob
 
 ROOT = Path(__file__).parents[1]
 BAD = ROOT / "tests" / "bad"
@@ -258,7 +258,9 @@ def test_processors_are_given_as_long_as_there_are_any(tmp_path: Path) -> None:
 
 
 def test_a_job_waits_for_memory_unless_it_is_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    todo = some_job(tmp_path)
+    source = tmp_path / "f.mlir"
+    source.write_text("")
+    todo = some_job(source, "sm_80")
     with Local(Orders(slots=2)) as owner:
         monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 30)
         owner.busy = owner.jobs = 1
@@ -267,27 +269,3 @@ def test_a_job_waits_for_memory_unless_it_is_alone(monkeypatch: pytest.MonkeyPat
         assert not owner.admits(todo), "its last compilation took twice what is left"
         owner.busy = owner.jobs = 0
         assert owner.admits(todo)
-
-
-def some_job(folder: Path) -> CompileJob:
-    """A job that is never done."""
-    return CompileJob(
-        name="x",
-        path="x.mlir",
-        file=str(folder / "x.mlir"),
-        sha256="",
-        bytes=0,
-        transform=None,
-        transform_sha256="",
-        output=str(folder / "output"),
-        images=(),
-        skipped=(),
-        triples=(),
-        compress="none",
-        accumulate="f32",
-        passes=(),
-        toolkit=None,
-        cuda=None,
-        dump=None,
-        tool="",
-    )

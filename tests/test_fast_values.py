@@ -7,28 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from cpurun import Program, build
+from kernelsources import sources
 
 from aot import archneed
 from aot.lower.tensor import Options
-
-_FILE = Path(__file__).parents[1] / "benchmarks" / "kernels_sources.py"
-_SPEC = importlib.util.spec_from_file_location("kernels_sources", _FILE)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-sources = importlib.util.module_from_spec(_SPEC)
-sys.modules["kernels_sources"] = sources
-_SPEC.loader.exec_module(sources)
 
 DTYPES = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
 STEPS = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy
 import pytest
-from cpurun import CallError, build, dtype
+from cpurun import CallError, build
+from cpuslots import dtype
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,13 @@ TABLES = {"examples": EXAMPLES, "cases": CASES, "hazards": HAZARDS, "tensor_ops"
 CALLS = [(place, call) for place, calls in TABLES.items() for call in calls]
 
 
+def source_text(place: str, source: str) -> str:
+    return sources()[f"{source}.mlir"] if place == "tensor_ops" else (FOLDERS[place] / f"{source}.mlir").read_text()
+
+
 @functools.cache
 def program(place: str, source: str) -> cpurun.Program:
-    text = sources()[f"{source}.mlir"] if place == "tensor_ops" else (FOLDERS[place] / f"{source}.mlir").read_text()
-    return cpurun.build(text, options=tensor.Options(wide_accumulation=source != "native_halves"))
+    return cpurun.build(source_text(place, source), options=tensor.Options(wide_accumulation=source != "native_halves"))
 
 
 def tensor_level(place: str, call: Call) -> bool:
@@ -50,19 +53,23 @@ def tensor_level(place: str, call: Call) -> bool:
 CHOSEN = [(place, call) for place, call in CALLS if tensor_level(place, call)]
 
 
+def check(call: Call, host: tuple[Any, ...], given: tuple[Any, ...], results: list[Any]) -> None:
+    """Compares what a call gave, and has left in its arguments, with the reference's."""
+    expected = call.results(*host) if call.results else None
+    found = [value.item() if isinstance(value, np.generic) else value for value in results]
+    compare_results(call, found[0] if len(found) == 1 else tuple(found) or None, expected, given)
+    written = call.written(*host) if call.written else {}
+    for index, value in enumerate(host):
+        if isinstance(value, np.ndarray):
+            compare(f"argument {index}", given[index], written.get(index, value), call.rtol, call.atol)
+
+
 @pytest.mark.parametrize(("place", "call"), CHOSEN, ids=[f"{p}-{c.source}.{c.function}-{c.id}" for p, c in CHOSEN])
 def test_values(place: str, call: Call) -> None:
     host = arguments(call)
     given = tuple(np.copy(a) if isinstance(a, np.ndarray) else a for a in host)
     outcome = program(place, call.source).call(call.function, *given)
-    expected = call.results(*host) if call.results else None
-    results = [value.item() if isinstance(value, np.generic) else value for value in outcome.results]
-    got: Any = results[0] if len(results) == 1 else tuple(results) or None
-    compare_results(call, got, expected, given)
-    written = call.written(*host) if call.written else {}
-    for index, value in enumerate(host):
-        if isinstance(value, np.ndarray):
-            compare(f"argument {index}", given[index], written.get(index, value), call.rtol, call.atol)
+    check(call, host, given, outcome.results)
 
 
 @pytest.mark.parametrize(("lengths", "text"), [((4, 5), "one length"), ((4, 4), "sum of y is zero")])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cpurun import build
+from kernelsources import sources
 
 from aot import config, mlir
 from aot.errors import ConfigError
@@ -17,14 +15,6 @@ from aot.lower import tensor, tiling
 from aot.lower.tensor import Options
 from aot.tiling import Tiling
 from aot.wishes import Dropped, Wish
-
-_FILE = Path(__file__).parents[1] / "benchmarks" / "kernels_sources.py"
-_SPEC = importlib.util.spec_from_file_location("kernels_sources", _FILE)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-sources = importlib.util.module_from_spec(_SPEC)
-sys.modules["kernels_sources"] = sources
-_SPEC.loader.exec_module(sources)
 
 STATIC = sources.Shape("s", 5, 4096)
 DYNAMIC = sources.Shape("d")

@@ -23,23 +23,19 @@ from aot.cpuvariant import Variant
 from aot.lower import (
     asserts,
     bufferize,
-    buffers,
-    constants,
     cpucode,
     cpudivision,
     cpuloops,
     cpumath,
     cpuparallel,
     cpustack,
-    expandshape,
     frontend,
     numerics,
-    reshapecheck,
     resultextents,
     results,
+    settled,
     shapecheck,
     signature,
-    slicecheck,
     smallfloat,
 )
 from aot.mlir import Dumper
@@ -99,16 +95,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], *, wide: bool
     frontend.clean(module)
     frontend.separate_fills(module)
     bufferize.to_memrefs(module)
-    slicecheck.insert(module, functions)
-    reshapecheck.insert(module)
-    expandshape.rewrite(module)
-    constants.escape(module)
-    results.settle(module, functions)
-    buffers.expand_reallocs(module)
-    buffers.expand_reshapes(module)
-    module, _ = bufferize.release(module)
-    results.renew(module, functions)
-    buffers.copies_to_linalg(module)
+    module, _ = settled.settle(module, functions)
     cpustack.to_heap(module)
     dump("cpu-buffers", module)
     data = BytesIO()

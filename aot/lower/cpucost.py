@@ -12,7 +12,7 @@ from mlir.dialects import arith
 
 from aot import mlir
 from aot.lower import rtcalls
-from aot.lower.cpuloop import Loops, at_least, constant, product, trips
+from aot.lower.nests import Loops, at_least, constant, product, trips
 
 _WORK = 1 << 19
 """Operations on elements that are worth waking a thread for."""

@@ -22,7 +22,7 @@ from aot.cpuvariant import Variant
 from aot.lower import cpucontract, rtcalls, views
 from aot.lower.cpucontract import Contraction
 from aot.lower.cpukernel import Tile
-from aot.lower.cpuloop import at_least, loop, minimum, parallel, product, when
+from aot.lower.nests import at_least, loop, minimum, parallel, product, when
 
 _INNER_BYTES = 1024
 """Of one row or column in a packed block: a panel of the right factor then fits in the first-level cache."""

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, func, memref, scf
+from mlir.dialects import arith, func, scf
 
 from aot import mlir
 from aot.lower import cpucost, rtcalls
-from aot.lower.cpuloop import Loops, constant, product, trips
+from aot.lower.nests import Loops, constant, move_body, product, scratch_to_stack, to_loops, trips
 
 BODY = "aot_cpu_body_"
 """Start of the names of outlined bodies."""
@@ -35,7 +35,7 @@ def outline(module: ir.Module) -> tuple[str, ...]:
     names: list[str] = []
     while nests := [op for op in mlir.walk(module) if _is_outermost(op)]:
         for nest in nests:
-            _scratch_to_stack(nest)
+            scratch_to_stack(nest, _SCRATCH_BYTES)
             if {op.name for op in mlir.walk(nest)} & _HOST_ONLY:
                 to_loops(nest)
             else:
@@ -56,50 +56,6 @@ def _is_outermost(op: ir.Operation) -> bool:
         each.name == "scf.parallel" or (each.name == "func.func" and mlir.symbol_name(each).startswith(BODY))
         for each in parents
     )
-
-
-def _scratch_to_stack(nest: ir.Operation) -> None:
-    for alloc in [op for op in mlir.walk(nest) if op.name == "memref.alloc"]:
-        kind = ir.MemRefType(alloc.results[0].type)
-        if not kind.has_static_shape or _bytes(kind) > _SCRATCH_BYTES:
-            continue
-        for use in list(alloc.results[0].uses):
-            if use.owner.operation.name == "memref.dealloc":
-                use.owner.operation.erase()
-        with ir.InsertionPoint(alloc), alloc.location:
-            stack = memref.AllocaOp(kind, [], [])
-        alloc.results[0].replace_all_uses_with(stack.result)
-        alloc.erase()
-
-
-def _bytes(kind: ir.MemRefType) -> int:
-    total = rtcalls.storage_bytes(kind.element_type)
-    for extent in kind.shape:
-        total *= extent
-    return total
-
-
-def to_loops(nest: ir.Operation) -> None:
-    """The nest as ``scf.for`` loops, in any order: that is what parallel means."""
-    indices: list[ir.Value] = []
-    place = ir.InsertionPoint(nest)
-    for lower, upper, step in Loops.of(nest).bounds:
-        with place, nest.location:
-            loop = scf.ForOp(lower, upper, step)
-            with ir.InsertionPoint(loop.body):
-                end = scf.YieldOp([]).operation
-        indices.append(loop.induction_variable)
-        place = ir.InsertionPoint(end)
-    move_body(nest, indices, end)
-
-
-def move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
-    block = nest.regions[0].blocks[0]
-    for argument, value in zip(block.arguments, indices, strict=True):
-        argument.replace_all_uses_with(value)
-    for op in [each.operation for each in block.operations][:-1]:
-        op.move_before(end)
-    nest.erase()
 
 
 def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:

@@ -19,9 +19,8 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower import cpureuse, overlap, views
-from aot.lower.cpuloop import Loops
-from aot.lower.cpuloop import nest as empty_nest
-from aot.lower.cpuparallel import move_body
+from aot.lower.nests import Loops, move_body
+from aot.lower.nests import nest as empty_nest
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function
 

@@ -19,9 +19,8 @@ from mlir.dialects import arith, memref, scf
 from aot import mlir
 from aot.lower import rtcalls
 from aot.lower.accumulate import USER_LOOP
-from aot.lower.cpuloop import Loops, nest, trips
-from aot.lower.cpuparallel import move_body
 from aot.lower.cpureduce import Reduction
+from aot.lower.nests import Loops, move_body, nest, trips
 
 _COLUMNS = 1024
 """Accumulators of one strip: a few kilobytes."""

@@ -8,7 +8,7 @@ composite linalg operations (such as softmax) decomposed, and elementwise work a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mlir import ir
@@ -205,12 +205,17 @@ def to_linalg(module: ir.Module) -> None:
             mlir.run_passes(module, step.passes, step.what)
 
 
-def fuse(module: ir.Module) -> None:
-    """Elementwise producers go into their only consumers."""
-    named = mlir.op_names(module) & {f"linalg.{each}" for each in _ELEMENTWISE}
+def generalize(module: ir.Module, operations: Iterable[str], what: str) -> None:
+    """Make these named operations of linalg generic; ``what`` says for messages what they are."""
+    named = mlir.op_names(module) & {f"linalg.{each}" for each in operations}
     if named:
         names = ", ".join(f'"{name}"' for name in sorted(named))
-        apply(module, _GENERALIZE.format(names=names), "generalising elementwise operations")
+        apply(module, _GENERALIZE.format(names=names), f"generalising {what}")
+
+
+def fuse(module: ir.Module) -> None:
+    """Elementwise producers go into their only consumers."""
+    generalize(module, _ELEMENTWISE, "elementwise operations")
     mlir.run_passes(module, FUSE, "fusing elementwise operations")
 
 

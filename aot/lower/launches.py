@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, scf
 
 from aot import mlir
 from aot.lower import accumulate, forward, fusion, interchange, rtcalls, schedule, tiling
+from aot.lower.nests import Loops, constant, move_body, scratch_to_stack, to_loops
 from aot.lower.schedule import Nest, Schedule
 from aot.model import Function
 
@@ -65,9 +66,9 @@ def emit_nest(nest: ir.Operation) -> int:
 
 def _emit(nest: ir.Operation) -> int:
     """One launch; or a host loop around the nests inside, when the body has work that only the host can do."""
-    _scratch_to_stack(nest)
+    scratch_to_stack(nest, _SCRATCH_BYTES)
     if not _fits_device(nest):
-        _to_host_loops(nest)
+        to_loops(nest)
         return 0
     _launch(nest, schedule.choose(_facts(nest)))
     return 1
@@ -84,70 +85,23 @@ def _fits_device(nest: ir.Operation) -> bool:
     return all(op.name.split(".")[0] in _DEVICE_DIALECTS or op.name in _DEVICE_OPS for op in mlir.walk(nest))
 
 
-def _scratch_to_stack(nest: ir.Operation) -> None:
-    """Small buffers that live for one iteration are each thread's own."""
-    for alloc in [op for op in mlir.walk(nest) if op.name == "memref.alloc"]:
-        kind = ir.MemRefType(alloc.results[0].type)
-        if not kind.has_static_shape or _bytes(kind) > _SCRATCH_BYTES:
-            continue
-        for use in list(alloc.results[0].uses):
-            if use.owner.operation.name == "memref.dealloc":
-                use.owner.operation.erase()
-        with ir.InsertionPoint(alloc), alloc.location:
-            stack = memref.AllocaOp(kind, [], [])
-        alloc.results[0].replace_all_uses_with(stack.result)
-        alloc.erase()
-
-
-def _bytes(kind: ir.MemRefType) -> int:
-    total = rtcalls.storage_bytes(kind.element_type)
-    for extent in kind.shape:
-        total *= extent
-    return total
-
-
 def _facts(nest: ir.Operation) -> Nest:
-    loop = _Loop.of(nest)
+    loop = Loops.of(nest)
     has_loops = any(op != nest and op.name in ("scf.for", "scf.while", "scf.parallel") for op in mlir.walk(nest))
-    return Nest(tuple(_static_extent(*bounds) for bounds in loop.bounds()), has_loops)
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """Operands of an ``scf.parallel``."""
-
-    lower: tuple[ir.Value, ...]
-    upper: tuple[ir.Value, ...]
-    step: tuple[ir.Value, ...]
-
-    @staticmethod
-    def of(op: ir.Operation) -> _Loop:
-        rank = len(op.regions[0].blocks[0].arguments)
-        operands = list(op.operands)
-        return _Loop(*(tuple(operands[first : first + rank]) for first in (0, rank, 2 * rank)))
-
-    def bounds(self) -> list[tuple[ir.Value, ir.Value, ir.Value]]:
-        return list(zip(self.lower, self.upper, self.step, strict=True))
-
-
-def _constant(value: ir.Value) -> int | None:
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
-        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
-    return None
+    return Nest(tuple(_static_extent(*bounds) for bounds in loop.bounds), has_loops)
 
 
 def _static_extent(lower: ir.Value, upper: ir.Value, step: ir.Value) -> int | None:
-    low, high, by = _constant(lower), _constant(upper), _constant(step)
+    low, high, by = constant(lower), constant(upper), constant(step)
     if low is None or high is None or by is None:
         return None
     return max(0, -(-(high - low) // by))
 
 
 def _launch(nest: ir.Operation, chosen: Schedule) -> None:
-    loop = _Loop.of(nest)
+    loop = Loops.of(nest)
     with ir.InsertionPoint(nest), nest.location:
-        extents = [_extent(*bounds) for bounds in loop.bounds()]
+        extents = [_extent(*bounds) for bounds in loop.bounds]
         axes = _Axes.of(extents)
         grid = [_ceildiv(extent, threads) for extent, threads in zip(axes.extents, chosen.block, strict=True)]
         launch = gpu.LaunchOp(tuple(grid), tuple(rtcalls.index(each) for each in chosen.block)).operation
@@ -164,7 +118,7 @@ def _launch(nest: ir.Operation, chosen: Schedule) -> None:
                     end = scf.YieldOp([]).operation
         with ir.InsertionPoint(end):
             indices = _loop_indices(positions, extents, loop)
-    _move_body(nest, indices, end)
+    move_body(nest, indices, end)
 
 
 @dataclass(frozen=True)
@@ -188,14 +142,14 @@ def _extent(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
     static = _static_extent(lower, upper, step)
     if static is not None:
         return rtcalls.index(static)
-    span = upper if _constant(lower) == 0 else arith.SubIOp(upper, lower).result
+    span = upper if constant(lower) == 0 else arith.SubIOp(upper, lower).result
     span = arith.MaxSIOp(span, rtcalls.index(0)).result
-    return span if _constant(step) == 1 else _ceildiv(span, step)
+    return span if constant(step) == 1 else _ceildiv(span, step)
 
 
 def _ceildiv(value: ir.Value, by: ir.Value | int) -> ir.Value:
     if isinstance(by, int):
-        static = _constant(value)
+        static = constant(value)
         if static is not None:
             return rtcalls.index(-(-static // by))
         by = rtcalls.index(by)
@@ -210,7 +164,7 @@ def _positions(body: ir.Block, axes: _Axes, chosen: Schedule) -> tuple[list[ir.V
         first = arith.MulIOp(body.arguments[axis], rtcalls.index(threads)).result
         position = arith.AddIOp(first, body.arguments[3 + axis]).result
         positions.append(position)
-        static = _constant(extent)
+        static = constant(extent)
         if static is not None and static % threads == 0:
             continue
         below = arith.CmpIOp(arith.CmpIPredicate.slt, position, extent).result
@@ -218,7 +172,7 @@ def _positions(body: ir.Block, axes: _Axes, chosen: Schedule) -> tuple[list[ir.V
     return positions, inside
 
 
-def _loop_indices(positions: list[ir.Value], extents: list[ir.Value], loop: _Loop) -> list[ir.Value]:
+def _loop_indices(positions: list[ir.Value], extents: list[ir.Value], loop: Loops) -> list[ir.Value]:
     """Value of each loop's index, outermost first."""
     inner = [*reversed(extents)]
     steps = positions[: min(2, len(inner))]
@@ -230,28 +184,5 @@ def _loop_indices(positions: list[ir.Value], extents: list[ir.Value], loop: _Loo
         steps.append(rest)
     return [
         arith.AddIOp(lower, arith.MulIOp(position, step).result).result
-        for position, (lower, _, step) in zip(reversed(steps), loop.bounds(), strict=True)
+        for position, (lower, _, step) in zip(reversed(steps), loop.bounds, strict=True)
     ]
-
-
-def _move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
-    block = nest.regions[0].blocks[0]
-    for argument, value in zip(block.arguments, indices, strict=True):
-        argument.replace_all_uses_with(value)
-    for op in [each.operation for each in block.operations][:-1]:
-        op.move_before(end)
-    nest.erase()
-
-
-def _to_host_loops(nest: ir.Operation) -> None:
-    """The nest as ``scf.for`` loops on the host, in any order: that is what parallel means."""
-    indices: list[ir.Value] = []
-    place = ir.InsertionPoint(nest)
-    for lower, upper, step in _Loop.of(nest).bounds():
-        with place, nest.location:
-            loop = scf.ForOp(lower, upper, step)
-            with ir.InsertionPoint(loop.body):
-                end = scf.YieldOp([]).operation
-        indices.append(loop.induction_variable)
-        place = ir.InsertionPoint(end)
-    _move_body(nest, indices, end)

@@ -60,6 +60,16 @@ def public_functions(module: ir.Module) -> list[ir.Operation]:
     return [op for op in tops if op.name == "func.func" and op.regions[0].blocks and not _is_private(op)]
 
 
+def tensor_arguments(function: ir.Operation, signature: Function) -> list[ir.Value]:
+    """Arguments of a lowered function that the source has as tensors: nobody else writes to their memory."""
+    arguments = function.regions[0].blocks[0].arguments
+    return [
+        value
+        for value, argument in zip(arguments, signature.args, strict=True)
+        if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
+    ]
+
+
 def read(module: ir.Module, names: Mapping[str, Sequence[str]], level: str = TENSOR) -> tuple[Function, ...]:
     """Signatures of all public functions; ``entry`` stays empty, since symbols are named later."""
     functions: list[Function] = []

@@ -25,7 +25,6 @@ from aot.lower import (
     captures,
     constants,
     cost,
-    expandshape,
     frontend,
     grid,
     hostcheck,
@@ -33,13 +32,12 @@ from aot.lower import (
     leftovers,
     mapped,
     numerics,
-    reshapecheck,
     resultextents,
     results,
     schedule,
+    settled,
     shapecheck,
     signature,
-    slicecheck,
     smallfloat,
     tiling,
     vectors,
@@ -97,7 +95,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)
-    module, note = _settle_memory(module, functions)
+    module, note = settled.settle(module, functions)
     dump("memory", module)
     mapped.emit(module)
     wished = Wished(options.wishes, options.dropped)
@@ -129,21 +127,6 @@ def _to_linalg(module: ir.Module, options: Options) -> None:
         numerics.widen(module)
     frontend.to_linalg(module)
     frontend.fuse(module)
-
-
-def _settle_memory(module: ir.Module, functions: Sequence[Function]) -> tuple[ir.Module, str]:
-    """Order matters: constants and results are settled before deallocation."""
-    slicecheck.insert(module, functions)
-    reshapecheck.insert(module)
-    expandshape.rewrite(module)
-    constants.escape(module)
-    results.settle(module, functions)
-    buffers.expand_reallocs(module)
-    buffers.expand_reshapes(module)
-    module, note = bufferize.release(module)
-    results.renew(module, functions)
-    buffers.copies_to_linalg(module)
-    return module, note
 
 
 def _finish(module: ir.Module) -> frozenset[str]:

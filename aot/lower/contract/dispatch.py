@@ -16,8 +16,8 @@ from aot.lower.contract import asked, attention, choice, contraction, forming, m
 from aot.lower.contract.choice import Images
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.wished import Wished
-from aot.lower.signature import public_functions
-from aot.model import ArrayType, Function
+from aot.lower.signature import public_functions, tensor_arguments
+from aot.model import Function
 from aot.wishes import Wish
 
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
@@ -32,7 +32,7 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
             continue
         wish = wished.of_products(mlir.symbol_name(function))
         reason = asked.impossible(wish) if wish else ""
-        tensors = _tensors(function, by_name[mlir.symbol_name(function)])
+        tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
         unfused.rewrite(function)
         done += attention.emit(function, tensors, images)
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
@@ -49,15 +49,6 @@ def _is_candidate(op: ir.Operation) -> bool:
     if not op.name.startswith("linalg.") or len(op.operands) != 3 or mlir.inside_kernel(op):
         return False
     return not any(each.name in _PARALLEL or each.name.startswith("linalg.") for each in mlir.parents(op))
-
-
-def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
-    arguments = function.regions[0].blocks[0].arguments
-    return [
-        value
-        for value, argument in zip(arguments, signature.args, strict=True)
-        if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
-    ]
 
 
 def _emit(match: matching.Match, images: Images, wish: Wish | None) -> bool:

@@ -38,20 +38,11 @@ from aot.lower.fast.region import FULL, PART, Member, Region, Source
 from aot.lower.fast.rowjob import Job
 from aot.lower.fast.table import Facts
 from aot.lower.fast.wished import ASKED, Choice, UnfitError, Wished
-from aot.lower.signature import public_functions
-from aot.model import ArrayType, Function
+from aot.lower.signature import public_functions, tensor_arguments
+from aot.model import Function
 
 _NAMED = ("broadcast", "copy", "fill", "map", "reduce", "transpose")
 """Named operations that are made generic: nothing else looks for them."""
-_GENERALIZE = """
-module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
-    %named = transform.structured.match ops{{[{names}]}} in %root : (!transform.any_op) -> !transform.any_op
-    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
-    transform.yield
-  }}
-}}
-"""
 _PERMUTED = "an operand is permuted"
 _WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
 
@@ -73,7 +64,7 @@ def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Ge
     counts: dict[str, int] = {}
     for function in public_functions(module):
         name = mlir.symbol_name(function)
-        tensors = _tensors(function, by_name[name])
+        tensors = tensor_arguments(function, by_name[name])
         for block in _blocks(function):
             _sink_fills(block)
             formed = forming.form(block, Extents(), tensors)
@@ -131,19 +122,8 @@ def _named(op: ir.Operation) -> str:
 
 
 def generalize(module: ir.Module) -> None:
-    names = sorted(mlir.op_names(module) & {f"linalg.{each}" for each in _NAMED})
-    if names:
-        text = ", ".join(f'"{name}"' for name in names)
-        frontend.apply(module, _GENERALIZE.format(names=text), "generalising operations on buffers")
-
-
-def _tensors(function: ir.Operation, signature: Function) -> list[ir.Value]:
-    arguments = function.regions[0].blocks[0].arguments
-    return [
-        value
-        for value, argument in zip(arguments, signature.args, strict=True)
-        if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
-    ]
+    """Named operations of linalg that this module knows as generic ones."""
+    frontend.generalize(module, _NAMED, "operations on buffers")
 
 
 def _blocks(function: ir.Operation) -> list[ir.Block]:

@@ -1,4 +1,6 @@
-"""Loops and sizes as they are written in Python: what is made inside a ``with`` is the loop's body.
+"""Loops and sizes as they are written in Python, and what is done with whole nests of parallel loops.
+
+What is made inside a ``with`` is the loop's body.
 
 >>> with loop(extent) as number:                                        # doctest: +SKIP
 ...     memref.StoreOp(zero, buffer, [number])
@@ -6,12 +8,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, scf
+from mlir.dialects import arith, memref, scf
 
 from aot import mlir
 from aot.lower import rtcalls
@@ -109,3 +112,46 @@ def constant(value: ir.Value) -> int | None:
     if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
         return int(ir.IntegerAttr(made_by.attributes["value"]).value)
     return None
+
+
+def to_loops(nest: ir.Operation) -> None:
+    """The nest as ``scf.for`` loops, in any order: that is what parallel means."""
+    indices: list[ir.Value] = []
+    place = ir.InsertionPoint(nest)
+    for lower, upper, step in Loops.of(nest).bounds:
+        with place, nest.location:
+            loop = scf.ForOp(lower, upper, step)
+            with ir.InsertionPoint(loop.body):
+                end = scf.YieldOp([]).operation
+        indices.append(loop.induction_variable)
+        place = ir.InsertionPoint(end)
+    move_body(nest, indices, end)
+
+
+def move_body(nest: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
+    """What a nest does goes before ``end``, with these values for its indices; the nest goes."""
+    block = nest.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, indices, strict=True):
+        argument.replace_all_uses_with(value)
+    for op in [each.operation for each in block.operations][:-1]:
+        op.move_before(end)
+    nest.erase()
+
+
+def scratch_to_stack(nest: ir.Operation, most: int) -> None:
+    """Buffers of at most so many bytes that live for one iteration are each thread's own."""
+    for alloc in [op for op in mlir.walk(nest) if op.name == "memref.alloc"]:
+        kind = ir.MemRefType(alloc.results[0].type)
+        if not kind.has_static_shape or _bytes(kind) > most:
+            continue
+        for use in list(alloc.results[0].uses):
+            if use.owner.operation.name == "memref.dealloc":
+                use.owner.operation.erase()
+        with ir.InsertionPoint(alloc), alloc.location:
+            stack = memref.AllocaOp(kind, [], [])
+        alloc.results[0].replace_all_uses_with(stack.result)
+        alloc.erase()
+
+
+def _bytes(kind: ir.MemRefType) -> int:
+    return math.prod([rtcalls.storage_bytes(kind.element_type), *kind.shape])
