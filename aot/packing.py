@@ -54,10 +54,13 @@ def fresh(tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> B
     """A new wheel; the runtime in it need not be compiled when the cache has it, for ordinary Pythons."""
     if options.pure or options.python:
         return wheel.build(tree, folder, options)
+    built = folder / wheel.BUILT
+    if runtimeobjects.compiled(built):
+        return wheel.build(tree, folder, options)
     runtime = runtimeobjects.given(levels, folder)
     made = wheel.build(tree, folder, dataclasses.replace(options, runtime=runtime))
     if runtime is None:
-        runtimeobjects.keep(levels, folder / wheel.BUILT)
+        runtimeobjects.keep(levels, built)
     return made
 
 

@@ -41,6 +41,10 @@ class Member:
     data: bytes
     """Compressed."""
 
+    def holds(self, content: bytes) -> bool:
+        """Whether this is the file."""
+        return len(content) == self.size and zlib.crc32(content) == self.crc and self.content() == content
+
     def content(self) -> bytes:
         """The file itself."""
         return zlib.decompress(self.data, -zlib.MAX_WBITS) if self.method == zipfile.ZIP_DEFLATED else self.data

@@ -39,9 +39,14 @@ def given(levels: Levels, folder: Path) -> Path | None:
     return place.resolve()
 
 
+def compiled(built: Path) -> list[Path]:
+    """The objects that CMake has made in ``built``."""
+    return sorted((built / _MADE).glob("*.o"))
+
+
 def keep(levels: Levels, built: Path) -> None:
     """Puts the objects that CMake has made in ``built`` into the cache."""
-    made = sorted((built / _MADE).glob("*.o"))
+    made = compiled(built)
     objects = Objects(tuple(each.name for each in made), tuple(fileset.read_file(each) for each in made))
     levels.put(_key(), codec.encode(objects))
 

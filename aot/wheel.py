@@ -24,9 +24,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import fileset, forked
+from aot import fileset, forked, packid, renewal
 from aot.errors import PackageError, ToolMissing
 from aot.freethreaded import FreeThreaded
+from aot.stamp import Stamp
 from aot.wheelfile import extension_of, problems, retagged
 
 _MODULES = ("scikit_build_core", "auditwheel", "elftools")
@@ -71,17 +72,33 @@ class BuiltWheel:
 def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     """Builds the tree's wheel (and source distribution) into ``folder``; PackageError when either fails a check."""
     _check_tools()
-    made = fileset.make_folder(folder / "made")
-    for old in made.iterdir():
-        fileset.remove(old)
-    built = folder / (f"{BUILT}-{options.python.tag}" if options.python else BUILT)
-    _backend(tree.resolve(), made.resolve(), options, built.resolve())
-    raw = _one(made, "*.whl")
+    raw = _raw(tree.resolve(), folder.resolve(), options)
+    made = raw.parent
     platform = "any" if options.pure else _checked(tree, raw, options.python)
     name, data = retagged(raw.name, fileset.read_file(raw), f"{_tag(raw, options)}-{platform}", options.epoch)
     fileset.write_file(folder / name, data)
     archive = _one(made, "*.tar.gz") if options.sdist else None
     return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)
+
+
+def _raw(tree: Path, folder: Path, options: Options) -> Path:
+    """The backend's wheel, or the one that it would make."""
+    built = folder / (f"{BUILT}-{options.python.tag}" if options.python else BUILT)
+    made = fileset.make_folder(folder / "made")
+    stamp = Stamp(folder / "backend.json", f"{packid.identity()} {options} {renewal.recipe(tree)}")
+    name = stamp.read(str)
+    if name is not None and not options.sdist and (built / "build.ninja").is_file():
+        data = renewal.wheel(tree, built, made / name, options.epoch)
+        if data is not None:
+            fileset.write_file(made / name, data)
+            stamp.write(name, [made / name])
+            return made / name
+    for old in made.iterdir():
+        fileset.remove(old)
+    _backend(tree, made, options, built)
+    raw = _one(made, "*.whl")
+    stamp.write(raw.name, [raw])
+    return raw
 
 
 def _tag(raw: Path, options: Options) -> str:

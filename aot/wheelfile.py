@@ -26,6 +26,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from aot import codec, rawzip
 from aot.errors import PackageError
+from aot.rawzip import Member
 
 _LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
 """What an extension may link: parts of glibc. libcuda is opened at the first call."""
@@ -49,12 +50,25 @@ def retagged(name: str, data: bytes, tag: str, epoch: int) -> tuple[str, bytes]:
     for path in files:
         if path.endswith(_MANIFEST):
             changed[path] = _for_machine(files[path].content(), tag.rpartition("-")[2])
-    own = f"{info}/RECORD"
-    record = _record(files.pop(own).content(), changed)
-    files |= {path: rawzip.stored(path, content) for path, content in changed.items()}
+    return f"{stem}-{tag}.whl", _archive(files, changed, epoch)
+
+
+def renewed(data: bytes, files: Mapping[str, bytes], epoch: int) -> bytes | None:
+    """The wheel with other contents of its package; None when it holds other files than ``files``."""
+    members = rawzip.read(data)
+    if set(files) != {path for path in members if ".dist-info/" not in path}:
+        return None
+    changed = {path: content for path, content in files.items() if not members[path].holds(content)}
+    return _archive(members, changed, epoch)
+
+
+def _archive(members: Mapping[str, Member], changed: Mapping[str, bytes], epoch: int) -> bytes:
+    """A wheel of files, some with other contents; what has not changed is not compressed again."""
+    (own,) = (path for path in members if path.endswith(".dist-info/RECORD"))
+    files = {**members, **{path: rawzip.stored(path, content) for path, content in changed.items()}}
+    record = rawzip.stored(own, _record(members[own].content(), changed))
     # RECORD comes last, as the wheel format recommends.
-    members = [*(files[path] for path in sorted(files)), rawzip.stored(own, record)]
-    return f"{stem}-{tag}.whl", rawzip.archive(members, time.gmtime(epoch)[:6])
+    return rawzip.archive([*(files[path] for path in sorted(files) if path != own), record], time.gmtime(epoch)[:6])
 
 
 def _for_machine(manifest: bytes, platform: str) -> bytes:

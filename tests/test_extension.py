@@ -194,6 +194,21 @@ def test_wheels_are_the_same_bytes_from_anywhere(
     assert not list((tmp_path / "wheel" / wheel.BUILT).rglob("rt_*.o")), "the runtime was compiled again"
 
 
+def test_a_changed_tree_gives_the_wheel_that_a_new_folder_would(
+    compiled: CompiledSource, ready: wheel.Options, tmp_path: Path
+) -> None:
+    """The backend is not asked for it."""
+    assert compiled.fatbin is not None
+    blob = dataclasses.replace(compiled.fatbin, data=compiled.fatbin.data + b"more code")
+    changed = dataclasses.replace(compiled, fatbin=blob)
+    first = wheel.build(source.write(tmp_path / "tree", source.spec(), compiled), tmp_path / "wheel", ready)
+    configured = (tmp_path / "wheel" / wheel.BUILT / "CMakeCache.txt").stat().st_mtime_ns
+    tree = source.write(tmp_path / "tree", source.spec(), changed)
+    again = wheel.build(tree, tmp_path / "wheel", ready)
+    assert again.sha256 == wheel.build(tree, tmp_path / "another", ready).sha256 != first.sha256
+    assert (tmp_path / "wheel" / wheel.BUILT / "CMakeCache.txt").stat().st_mtime_ns == configured
+
+
 def test_source_distribution_installs_with_pip(made: wheel.BuiltWheel, fake_cuda: Path, tmp_path: Path) -> None:
     assert made.sdist is not None
     shutil.unpack_archive(made.sdist, tmp_path / "tree")

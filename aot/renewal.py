@@ -1,0 +1,61 @@
+"""A wheel from the one before: what CMake's folder has not built is built, and the rest of the wheel stays.
+
+In: a tree of which only contents have changed, CMake's folder and the wheel that the backend made. Out: the bytes of
+the wheel that it would make now. Its own start, CMake's configuration and compression of what has not changed are left
+out.
+
+>>> wheel(tree, built, raw, 315532800)[:2]   # doctest: +SKIP
+b'PK'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+
+from aot import fileset, process, wheelfile
+from aot.errors import PackageError
+
+RECIPE = ("pyproject.toml", "CMakeLists.txt", "README.md")
+"""What decides how the tree is built, and what the wheel says about itself."""
+_COMMAND = re.compile(r"^CMAKE_COMMAND:INTERNAL=(.*)$", re.MULTILINE)
+_SHOWN = 60
+"""Lines of a failed command that are shown."""
+
+
+def recipe(tree: Path) -> str:
+    """The digest of all but the contents of what is compiled and packed."""
+    digest = hashlib.sha256()
+    for name in RECIPE:
+        data = fileset.read_file(tree / name)
+        digest.update(f"{name} {len(data)}\n".encode() + data)
+    for path in _packed(tree):
+        digest.update(f"{path.relative_to(tree)}\n".encode())
+    return digest.hexdigest()
+
+
+def wheel(tree: Path, built: Path, raw: Path, epoch: int) -> bytes | None:
+    """The new wheel; None when the backend has to make it."""
+    found = _COMMAND.search(fileset.read_file(built / "CMakeCache.txt").decode("utf-8", "replace"))
+    if found is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="aot-wheel-") as installed:
+        _run(found[1], "--build", str(built))
+        _run(found[1], "--install", str(built), "--prefix", installed, "--strip")
+        files = {path.relative_to(tree / "src").as_posix(): fileset.read_file(path) for path in _packed(tree)}
+        made = (path for path in Path(installed).rglob("*") if path.is_file())
+        files |= {path.relative_to(installed).as_posix(): fileset.read_file(path) for path in made}
+    return wheelfile.renewed(fileset.read_file(raw), files, epoch)
+
+
+def _packed(tree: Path) -> list[Path]:
+    return sorted(path for path in (tree / "src").rglob("*") if path.is_file())
+
+
+def _run(*command: str) -> None:
+    done = process.run(command)
+    if done.returncode:
+        said = (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
+        raise PackageError("CMake failed on the generated package\n" + "\n".join(said[-_SHOWN:]))
