@@ -28,7 +28,7 @@ from aot import fileset, forked, packid, renewal
 from aot.errors import PackageError, ToolMissing
 from aot.freethreaded import FreeThreaded
 from aot.stamp import Stamp
-from aot.wheelfile import extension_of, problems, retagged
+from aot.wheelfile import extension_of, ours, problems, retagged
 
 _MODULES = ("scikit_build_core", "auditwheel", "elftools")
 """What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
@@ -97,6 +97,7 @@ def _raw(tree: Path, folder: Path, options: Options) -> Path:
         fileset.remove(old)
     _backend(tree, made, options, built)
     raw = _one(made, "*.whl")
+    fileset.write_file(raw, ours(fileset.read_file(raw), options.epoch))
     stamp.write(raw.name, [raw])
     return raw
 

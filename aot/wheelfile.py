@@ -53,6 +53,13 @@ def retagged(name: str, data: bytes, tag: str, epoch: int) -> tuple[str, bytes]:
     return f"{stem}-{tag}.whl", _archive(files, changed, epoch)
 
 
+def ours(data: bytes, epoch: int) -> bytes:
+    """A backend's wheel as ``renewed`` would make it: large files are compressed in our way."""
+    members = rawzip.read(data)
+    large = {path: member.content() for path, member in members.items() if member.size > rawzip.PIECE}
+    return _archive(members, large, epoch)
+
+
 def renewed(data: bytes, files: Mapping[str, bytes], epoch: int) -> bytes | None:
     """The wheel with other contents of its package; None when it holds other files than ``files``."""
     members = rawzip.read(data)

@@ -1,0 +1,49 @@
+"""Archives that are written without compressing again: what Python's own reader finds in them."""
+
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+
+import pytest
+
+from aot import rawzip
+from aot.errors import PackageError
+
+DATE = (2023, 11, 14, 22, 13, 20)
+FILES = {
+    "a.txt": b"text",
+    "empty": b"",
+    "ünïcode.txt": "✓".encode(),
+    "large": random.Random(1).randbytes(rawzip.PIECE // 8) * 20 + b"end",
+}
+
+
+def test_what_is_written_can_be_read() -> None:
+    data = rawzip.archive([rawzip.stored(name, content) for name, content in FILES.items()], DATE)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+        assert {info.filename: archive.read(info) for info in archive.infolist()} == FILES
+        assert {(info.date_time, info.external_attr >> 16) for info in archive.infolist()} == {(DATE, 0o100644)}
+
+
+def test_members_of_any_archive_are_kept_as_they_are() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content, zipfile.ZIP_STORED if name == "a.txt" else None)
+        archive.writestr("folder/", b"")
+    members = rawzip.read(out.getvalue())
+    assert {name: member.content() for name, member in members.items()} == FILES
+    assert all(
+        members[name].holds(content) and not members[name].holds(content + b"!") for name, content in FILES.items()
+    )
+    again = rawzip.read(rawzip.archive(list(members.values()), DATE))
+    assert again == members
+
+
+def test_more_than_a_zip_file_can_hold() -> None:
+    member = rawzip.stored("a", b"")
+    with pytest.raises(PackageError, match="65536 files"):
+        rawzip.archive([member] * 65536, DATE)
