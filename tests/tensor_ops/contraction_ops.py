@@ -35,6 +35,8 @@ def _products() -> list[Op]:
         one("matmul_i32", "matmul", [(17, 31), (31, 13)], (17, 13), einsum("mk,kn->mn", "i4"), element="i32"),
         one("matmul_f16_f32", "matmul", [(64, 128), (128, 32)], (64, 32), einsum("mk,kn->mn"), element="f16",
             result="f32"),
+        one("matmul_f16_odd", "matmul", [(130, 67), (67, 21)], (130, 21), einsum("mk,kn->mn"), element="f16",
+            result="f32"),
         one("matmul_a_transposed", "matmul", [(31, 17), (31, 13)], (17, 13), einsum("km,kn->mn"),
             attributes=maps("mnk", "km", "kn", "mn")),
         one("matmul_b_transposed", "matmul", [(17, 31), (13, 31)], (17, 13), einsum("mk,nk->mn"),
@@ -96,6 +98,7 @@ def _convolutions() -> list[Op]:
     one = lambda *a, **k: static("convolutions", *a, **k)  # noqa: E731
     stride2 = "{" + dense("strides", 2, 2) + ", " + dense("dilations", 1, 1) + "}"
     dilate2 = "{" + dense("strides", 1, 1) + ", " + dense("dilations", 2, 2) + "}"
+    sparse = "{" + dense("strides", 2, 2) + ", " + dense("dilations", 2, 2) + "}"
     return [
         one("conv_1d", "conv_1d", [(20,), (3,)], (18,), convolve("x", "x", "x")),
         one("conv_1d_nwc", "conv_1d_nwc_wcf", [(2, 20, 3), (4, 3, 5)], (2, 17, 5), convolve("nxc", "xcf", "nxf")),
@@ -109,6 +112,11 @@ def _convolutions() -> list[Op]:
             convolve("ngcxy", "gfcxy", "ngfxy")),
         one("conv_3d", "conv_3d_ndhwc_dhwcf", [(1, 6, 7, 8, 2), (2, 3, 2, 2, 3)], (1, 5, 5, 7, 3),
             convolve("nxyzc", "xyzcf", "nxyzf")),
+        one("conv_2d_f16", "conv_2d_nhwc_hwcf", [(2, 14, 13, 64), (3, 3, 64, 24)], (2, 5, 5, 24),
+            convolve("nxyc", "xycf", "nxyf", (2, 2), (2, 2)), attributes=sparse, element="f16", result="f32",
+            atol=1e-2),
+        one("conv_3d_f16", "conv_3d_ndhwc_dhwcf", [(1, 6, 7, 8, 64), (2, 3, 2, 64, 8)], (1, 5, 5, 7, 8),
+            convolve("nxyzc", "xyzcf", "nxyzf"), element="f16", result="f32", atol=1e-2),
         one("depthwise_2d", "depthwise_conv_2d_nhwc_hwc", [(2, 9, 9, 4), (3, 3, 4)], (2, 7, 7, 4),
             convolve("nxyc", "xyc", "nxyc")),
         one("depthwise_1d", "depthwise_conv_1d_nwc_wc", [(2, 20, 4), (3, 4)], (2, 18, 4), convolve("nxc", "xc", "nxc")),
