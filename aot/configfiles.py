@@ -22,9 +22,19 @@ TUNED_NAME = "aot.tuned.toml"
 FILES = (config.FILE_NAME, TUNED_NAME)
 
 
-def load(folder: Path) -> Config:
+def place(folders: Sequence[Path]) -> Path | None:
+    """The one folder of these that holds settings; None where none does."""
+    found = [folder for folder in folders if any((folder / name).exists() for name in FILES)]
+    if len(found) > 1:
+        names = " and ".join(f"'{folder}'" for folder in found)
+        raise ConfigError(f"two folders with settings for one build: {names}", hint="build two packages, or keep one")
+    return found[0] if found else None
+
+
+def load(folder: Path, *, with_tuned: bool = True) -> Config:
     """The config of a folder; the default one when it has neither file."""
-    own, tuned = (config.load(folder / name) for name in FILES)
+    own = config.load(folder / config.FILE_NAME)
+    tuned = config.load(folder / TUNED_NAME) if with_tuned else Config()
     for name, found in tuned.sources.items():
         if replace(found, wishes=()) != SourceSettings():
             raise ConfigError(f"{tuned.place(f'source.{name}')}: [source.{name}]: only schedules belong here")
@@ -35,5 +45,4 @@ def load(folder: Path) -> Config:
 def _with_tuned(own: SourceSettings, tuned: Sequence[Wish]) -> SourceSettings:
     """Settings with wishes for the functions of which the user says nothing."""
     said = {wish.function for wish in own.wishes}
-    more = (replace(each, tuned=True) for each in tuned if each.function not in said)
-    return replace(own, wishes=(*own.wishes, *more))
+    return replace(own, wishes=(*own.wishes, *(each for each in tuned if each.function not in said)))

@@ -32,7 +32,7 @@ from aot import (
 from aot.arch import PTX, Target, coverage_note, default_ptx
 from aot.config import Config
 from aot.engine import LOCAL, Engine
-from aot.errors import ArchUnfit, ConfigError, UsageError
+from aot.errors import ArchUnfit, UsageError
 from aot.freethreaded import FreeThreaded
 from aot.selection import Selection
 from aot.sources import SourceFile
@@ -79,6 +79,8 @@ class BuildRequest:
     """Folder or URL of a cache that several machines share."""
     executor: str = LOCAL
     """``local``, or ``dask://HOST:PORT``."""
+    tuned: bool = True
+    """Take the schedules that `aot tune` has found."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Plan:
 def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) -> Plan:
     """Settles everything, or raises what is wrong."""
     env = os.environ if environment is None else environment
-    folder, settings = _settings(request.sources)
+    folder, settings = _settings(request)
     package = _names(request, settings, folder)
     requested = _archs(request, settings, env)
     found = sources.discover(request.sources)
@@ -188,14 +190,16 @@ def _places(request: BuildRequest) -> tuple[Path, Path, Path | None]:
     return out, work, dump
 
 
-def _settings(paths: Sequence[str]) -> tuple[Path, Config]:
-    """The first source's folder, and the one ``aot.toml`` that the sources' folders hold."""
-    folders = list(dict.fromkeys(Path(path) if Path(path).is_dir() else Path(path).parent for path in paths))
-    with_file = [folder for folder in folders if any((folder / name).exists() for name in configfiles.FILES)]
-    if len(with_file) > 1:
-        names = " and ".join(f"'{folder / config.FILE_NAME}'" for folder in with_file)
-        raise ConfigError(f"two settings files for one build: {names}", hint="keep one of them, or build two packages")
-    return folders[0], configfiles.load(with_file[0]) if with_file else Config()
+def folders(paths: Sequence[str]) -> list[Path]:
+    """Of the sources."""
+    return list(dict.fromkeys(Path(path) if Path(path).is_dir() else Path(path).parent for path in paths))
+
+
+def _settings(request: BuildRequest) -> tuple[Path, Config]:
+    """The first source's folder, and the settings of the one folder that has some."""
+    found = folders(request.sources)
+    place = configfiles.place(found)
+    return found[0], configfiles.load(place, with_tuned=request.tuned) if place else Config()
 
 
 def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageNames:

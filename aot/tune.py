@@ -100,7 +100,12 @@ def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[C
     """Regions with candidates, as they are built without a word of the user's; needs no GPU when ``archs`` is given."""
     with scratch.folder("tune") as place:
         build = pipeline.BuildRequest(
-            request.sources, archs=request.archs or "native", ptx=False, jobs=request.jobs, work=str(place / "build")
+            request.sources,
+            archs=request.archs or "native",
+            ptx=False,
+            jobs=request.jobs,
+            work=str(place / "build"),
+            tuned=False,
         )
         planned = {each.file.name: each for each in plan.plan(build).sources}
         compiled = pipeline.compiled(build, reporter)
@@ -150,7 +155,7 @@ def offer(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
 
 def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]:
     """Regions of functions for which ``aot.toml`` does not speak; a region's first kernel is its best one."""
-    spoken = {wish.function for wish in source.wishes if not wish.tuned}
+    spoken = {wish.function for wish in source.wishes}
     names = [each.name for each in made.functions if each.level == TENSOR and each.name not in spoken]
     seen: set[tuple[str, int]] = set()
     for kernel in made.kernels:
@@ -181,9 +186,9 @@ def _chosen(found: Sequence[Choosable], names: Sequence[str]) -> list[Choosable]
 
 
 def write(found: Tuned, request: TuneRequest) -> Path:
-    """Writes the picks beside the sources; the file."""
-    first = Path(request.sources[0])
-    file = (first if first.is_dir() else first.parent) / configfiles.TUNED_NAME
+    """Writes the picks beside the other settings of the sources; the file."""
+    folders = plan.folders(request.sources)
+    file = (configfiles.place(folders) or folders[0]) / configfiles.TUNED_NAME
     before = fileset.read_file(file).decode() if file.is_file() else ""
     fileset.write_file(file, tunedfile.text(found.picks, before, found.gpu, found.tuned).encode())
     return file

@@ -35,8 +35,6 @@ class Wish:
     sizes: tuple[tuple[str, int], ...]
     place: str
     """Where it stands, for messages: ``aot.toml:7: [source.softmax.function.forward]``."""
-    tuned: bool = False
-    """Whether `aot tune` wrote it."""
 
     @property
     def for_products(self) -> bool:

@@ -49,20 +49,20 @@ def pick(function: str, threads: int, source: str = "s") -> Pick:
     return Pick(source, function, 1, Candidate("row", (("threads", threads),)), f"{threads} are best")
 
 
-def wishes(folder: Path) -> dict[str, tuple[int, bool]]:
-    return {
-        each.function: (dict(each.sizes)["threads"], each.tuned) for each in configfiles.load(folder).source("s").wishes
-    }
+def wishes(folder: Path, *, with_tuned: bool = True) -> dict[str, int]:
+    found = configfiles.load(folder, with_tuned=with_tuned).source("s").wishes
+    return {each.function: dict(each.sizes)["threads"] for each in found}
 
 
 def test_what_was_tuned_holds_where_the_user_says_nothing(tmp_path: Path) -> None:
     file = tmp_path / configfiles.TUNED_NAME
     file.write_text(tunedfile.text([pick("f", 32), pick("g", 32), pick("ff", 32)], "", "an H200"))
-    assert wishes(tmp_path) == dict.fromkeys(("f", "g", "ff"), (32, True))
+    assert wishes(tmp_path) == dict.fromkeys(("f", "g", "ff"), 32)
     (tmp_path / "aot.toml").write_text("edition = 1\n[source.s.function.g]\nthreads = 8\n")
-    assert wishes(tmp_path) == {"f": (32, True), "g": (8, False), "ff": (32, True)}
+    assert wishes(tmp_path) == {"f": 32, "g": 8, "ff": 32}
+    assert wishes(tmp_path, with_tuned=False) == {"g": 8}
     file.write_text(tunedfile.text([pick("f", 64)], file.read_text(), "an H100", [("s", "f"), ("s", "g")]))
-    assert wishes(tmp_path) == {"f": (64, True), "g": (8, False), "ff": (32, True)}
+    assert wishes(tmp_path) == {"f": 64, "g": 8, "ff": 32}
     assert file.read_text().count("# ") == 3
     file.write_text('edition = 1\n[source.s]\naccumulate = "native"\n')
     with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: \[source\.s\]: only schedules belong here"):
