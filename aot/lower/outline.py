@@ -24,6 +24,7 @@ from aot.lower import asyncform, byvalue, imageneeds, level, search, symbols, ti
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
 
+_KNOWN_BLOCK, _LIMIT = "known_block_size", "nvvm.maxntid"
 _LINKED = frozenset({"func.func", "llvm.func"})
 _GLOBALS = frozenset({"memref.global", "llvm.mlir.global"})
 
@@ -140,6 +141,9 @@ def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: li
         symbols.rename(inner, kernel)
         names[container, old] = (container, kernel)
         containers[container].attributes[FUNCTION] = ir.StringAttr.get(function)
+        if _KNOWN_BLOCK in inner.attributes:
+            # It becomes the limit, and upstream's conversion aborts on two of them.
+            marked.pop(_LIMIT, None)
         for attribute, value in marked.items():
             inner.attributes[attribute] = value
         byvalue.mark(op, inner)
