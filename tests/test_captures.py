@@ -45,3 +45,21 @@ def test_kernels_wait_for_the_work_ahead_of_them_where_the_target_can(name: str,
         module = lowering.lower(DeviceJob(arch.target(name), (8, 6)))
         kinds = [str(op.attributes["kind"]) for op in search.named(module, "nvvm.griddepcontrol")]
     assert sum("wait" in kind for kind in kinds) == sum("launch" in kind for kind in kinds) == waits * len(done.kernels)
+
+
+COLUMNS = """
+func.func @f(%x: tensor<300x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%zero : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.reduce { arith.addf } ins(%x : tensor<300x64xf32>) outs(%f : tensor<64xf32>) dimensions = [0]
+  return %r : tensor<64xf32>
+}
+"""
+
+
+def test_threads_that_the_host_turns_out_to_know_need_no_limit() -> None:
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(lower(COLUMNS).host.encode(), "test.mlir", ctx))
+        lowering = Lowering(isolated)
+        kernels = str(lowering.lower(DeviceJob(arch.target("sm_90"), (8, 6))))
+    assert kernels.count("nvvm.maxntid") == kernels.count("gpu.known_block_size") > 0
