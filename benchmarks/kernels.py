@@ -209,7 +209,8 @@ def main(arguments: list[str]) -> int:
         sites = options.site or [None]
         labels = [chr(ord("a") + n) for n in range(len(sites))] if len(sites) > 1 else [""]
         packages = {label: load(site) for label, site in zip(labels, sites, strict=True)}
-        if {"compile", "triton"} & set(options.peers) and not options.check:
+        compared = {peer for family in options.families for peer in FAMILIES[family].peers if peer in options.peers}
+        if {"compile", "triton"} & compared and not options.check:
             warm_up(options, arguments)
             print(f"peers compiled after {time.monotonic() - begun:.0f} s")
         faults = run_checks(options, packages) if options.check else run(options, packages, begun)

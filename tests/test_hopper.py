@@ -59,10 +59,10 @@ CHOICES = [
     ("two waves", (2048, 2048, 2048), "m 128, n 256, k 64, stages 4, cluster 1, staged"),
     ("another width fills the waves", (3072, 3072, 3072), "m 128, n 192, k 64, stages 4, cluster 1, staged"),
     ("nothing to share for long", (8192, 4096, 64), "m 128, n 256, k 64, stages 4, cluster 1, staged"),
-    ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 9, cluster 1, staged"),
+    ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("few rows", (16, 4096, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
-    ("rows are copied first", (512, 512, 510), "m 64, n 128, k 64, stages 9, cluster 1, staged"),
-    ("pairs cannot be aligned", (512, 513, 512), "m 64, n 128, k 64, stages 9, cluster 2, direct, single elements"),
+    ("rows are copied first", (512, 512, 510), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
+    ("pairs cannot be aligned", (512, 513, 512), "m 64, n 128, k 64, stages 8, cluster 2, direct, single elements"),
 ]
 
 

@@ -35,12 +35,13 @@ _SMALL = Tile(64, 128, 4, 1, blocks=2, chunks=1)
 _NARROW = Tile(64, 64, 6, 1, blocks=2, chunks=1)
 _TALL = Tile(128, 64, 3, 2, blocks=2)
 """For convolutions with few filters."""
-_SINGLE = Tile(64, 128, 9, 1, chunks=1, few=True)
-"""For fewer tiles than multiprocessors: as many copies under way as there is room for."""
-_SINGLE_PAIR = Tile(64, 128, 9, 1, cluster=2, chunks=1)
+_SINGLE = Tile(64, 128, 8, 1, chunks=1, few=True)
+"""For fewer tiles than multiprocessors: many copies under way. A stage's number is a remainder: 8 stages take less time
+than 9 (or 6)."""
+_SINGLE_PAIR = Tile(64, 128, 8, 1, cluster=2, chunks=1)
 _FEW_SPLIT = Tile(64, 64, 12, 1, cluster=2, shared=ALONG, few=True)
 _FLAT_LONG = Tile(128, 128, 6, 2, cluster=2, shared=BESIDE)
-_FLAT_SPLIT = Tile(128, 64, 9, 2, cluster=2, shared=ALONG, few=True)
+_FLAT_SPLIT = Tile(128, 64, 8, 2, cluster=2, shared=ALONG, few=True)
 _WEIGHTS = {_PAIR: 100, _LARGE: 100, _WIDE: 104, _SMALL: 110, _SQUARE: 112}
 """Time for each element of a wave's tile: small tiles copy more of the factors for it."""
 _CANDIDATES = (_LARGE, _WIDE, _SMALL, _SQUARE)
@@ -117,10 +118,10 @@ class _Rules:
 
     def _known(self, few: ir.Value | bool = False) -> list[Rule]:
         if few is True or self._is_single() is True:
-            return [Rule(True, _SINGLE_PAIR if self._misplaced() else _SINGLE)]
+            return [Rule(True, _SINGLE_PAIR if few is not True and self._misplaced() is True else _SINGLE)]
         costs = [(cost, tile) for tile in _CANDIDATES if isinstance(cost := self._cost(tile), int)]
         best = min(costs, key=lambda each: each[0])[1]
-        if best == _LARGE and (self._pays_to_share() is True or self._misplaced()):
+        if best == _LARGE and self._pays_to_share() is True:
             best = _PAIR
         return [Rule(True, best)]
 
@@ -128,6 +129,7 @@ class _Rules:
         large, wide, small = (self._cost(tile) for tile in (_LARGE, _WIDE, _SMALL))
         best = _both(_at_most(large, wide), _at_most(large, small))
         return [
+            Rule(_both(_both(self._is_single(), _not(few)), self._misplaced()), _SINGLE_PAIR),
             Rule(problem.any_of([few, self._is_single()]), _SINGLE),
             Rule(_both(best, self._pays_to_share()), _PAIR),
             Rule(best, _LARGE),
@@ -142,12 +144,13 @@ class _Rules:
     def _pays_to_share(self) -> ir.Value | bool:
         """Whether two blocks of large tiles should share a factor: they wait for each other once a tile."""
         waves = _ceiling(self._count(_LARGE), self.places)
-        return _both(_at_least(waves, _MANY_WAVES), _at_least(self.k, _LONG))
+        long = _both(_at_least(waves, _MANY_WAVES), _at_least(self.k, _LONG))
+        return problem.any_of([long, self._misplaced()])
 
-    def _misplaced(self) -> bool:
+    def _misplaced(self) -> ir.Value | bool:
         """Whether rows of an array begin where a pair of lines does not."""
-        pitches = [factor.pitch.static for factor in self.job.factors]
-        return any(each is not None and each * 2 % _PAIRED_BYTES for each in pitches)
+        pairs = [problem.is_multiple(factor.pitch, _PAIRED_BYTES // 2) for factor in self.job.factors]
+        return _not(problem.all_of(pairs))
 
     def _count(self, tile: Tile) -> Number:
         below, beside = tile.sharing("below"), tile.sharing(BESIDE)
