@@ -19,7 +19,7 @@ from aot import bench, configfiles, driver, fileset, pipeline, plan, scratch, tu
 from aot.errors import UsageError
 from aot.model import CompiledSource
 from aot.plan import PlannedSource
-from aot.report import Reporter, Silent
+from aot.report import Once, Reporter, Silent
 from aot.tunecandidates import Candidate
 from aot.tunedfile import Pick
 from aot.tunerace import Course
@@ -115,7 +115,7 @@ def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[C
 
 def tune(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
     """Measures all candidates; UsageError where no GPU is."""
-    tell = reporter or Silent()
+    tell = Once(reporter or Silent())
     gpu = next((device.name for device in driver.ask().devices), "")
     if not gpu:
         raise UsageError("there is no usable GPU here to measure on", hint="`aot doctor` says why; --list needs none")
