@@ -519,11 +519,3 @@ def test_launches_are_told_by_the_extents_of_arguments() -> None:
     assert tiling is not None
     assert tiling.grid[0].startswith("ceildiv(x.0 * 33, ")
     assert tiling.launch().endswith(f"threads {tiling.block[0]}")
-
-
-def test_a_known_block_is_the_only_limit_of_its_kernel() -> None:
-    """Upstream's conversion aborts on two, and schedules limit blocks whose size may turn out to be known."""
-    limited = launch(STORE).rstrip() + " {nvvm.maxntid = array<i32: 512>}\n"
-    host = lower(function(ARRAY, limited)).host
-    assert "known_block_size" in host
-    assert "maxntid" not in host

@@ -145,9 +145,7 @@ def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: li
             # It becomes the limit, and upstream's conversion aborts on two of them.
             marked.pop(_LIMIT, None)
         for attribute, value in marked.items():
-            # A limit, where the host turned out to know the number: a kernel has one or the other.
-            if attribute != "nvvm.maxntid" or "known_block_size" not in inner.attributes:
-                inner.attributes[attribute] = value
+            inner.attributes[attribute] = value
         byvalue.mark(op, inner)
     symbols.rename_references(module.operation, names)
 
