@@ -70,6 +70,10 @@ def main(arguments: Sequence[str]) -> int:
     _python(str(TESTS / "gpu" / "ready_sources.py"), str(ready))
     with_settings = [*(variant(name, options.out) for name in VARIANTS), ready, TESTS / "gpu" / "launch_kernels"]
     results += [build_folder(folder, options.out) for folder in with_settings]
+    for name, target in {"contraction_kernels": options.archs, "contraction_kernels_80": "compute_80"}.items():
+        products = work_folder(options.out) / name
+        _python(str(TESTS / "gpu" / "contraction_sources.py"), str(products))
+        results.append(build_folder(products, options.out, "--archs", target))
     for built in results:
         print(f"{built.folder.name}: {len(built.failures)} sources failed")
         for source, text in built.failures.items():

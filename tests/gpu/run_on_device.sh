@@ -4,8 +4,8 @@
 #     sh tests/gpu/run_on_device.sh FOLDER [STEP...]
 #
 # FOLDER holds the wheels and the JSON files that build_packages.py made. Steps, all by default, in order:
-# measure examples cases hazards device ops attention images errors frameworks launch contexts streams memory core two_devices upstream_gpu
-# upstream_cpu.
+# measure examples cases hazards device ops contractions attention images errors frameworks launch contexts streams memory
+# core two_devices upstream_gpu upstream_cpu.
 # Prints one line per step and the failures; full logs go to $OUT (or ./gpu-logs). Exit code 1 when a step fails.
 set -u
 folder=$1
@@ -41,7 +41,7 @@ plain() {
     cut -c1-220 "$logs/$name.log"
 }
 
-[ $# -gt 0 ] || set -- measure examples cases hazards device ops attention images errors frameworks launch contexts streams memory core two_devices upstream_gpu upstream_cpu
+[ $# -gt 0 ] || set -- measure examples cases hazards device ops contractions attention images errors frameworks launch contexts streams memory core two_devices upstream_gpu upstream_cpu
 for step in "$@"; do
     case $step in
     measure) plain measure python3 "$here/measure.py" ;;
@@ -50,6 +50,7 @@ for step in "$@"; do
     hazards) tests hazards "$jobs" test_hazards_gpu.py ;;
     device) tests device "$jobs" test_device_ops_gpu.py ;;
     ops) tests ops "$jobs" test_tensor_ops_gpu.py ;;
+    contractions) tests contractions "$jobs" test_contractions_gpu.py ;;
     attention) tests attention 1 test_attention_gpu.py ;;
     images) tests images 1 test_images_gpu.py ;;
     errors) tests errors 2 test_errors_gpu.py ;;
