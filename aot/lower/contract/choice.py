@@ -17,7 +17,6 @@ from aot.lower.contract import (
     extents,
     ffma,
     matvec,
-    problem,
     splitting,
     tensorcores,
     tiles,
@@ -28,6 +27,10 @@ from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
 AMPERE, HOPPER = (8, 0), (9, 0)
+_SINGLE = (ffma.Tile(64, 128, 16, 2, 8, 16, 3), ffma.Tile(128, 128, 16, 2, 16, 8, 2))
+"""Tiles for sums of 4 bytes, for few rows and for many."""
+_DOUBLE = (ffma.Tile(32, 64, 16, 2, 8, 16, 4), ffma.Tile(64, 64, 16, 2, 16, 8, 3))
+"""And for sums of 8 bytes."""
 
 
 @dataclass(frozen=True)
@@ -58,37 +61,37 @@ def launch(job: Problem, images: Images) -> None:
     """Emit the launches at the insertion point."""
     kind, served = tensorcores.kind_of(job), images.least(AMPERE)
     hopper = images.some(HOPPER)
-    if kind is None or served is False:
-        _on_ordinary_units(job)
+
+    def emit(need: str) -> None:
+        if kind is None:
+            _on_ordinary_units(job, need)
+        else:
+            tensorcores.launch(job, kind, need, hopper=hopper)
+
+    if served is False:
+        _on_ordinary_units(job, None)
     elif served:
-        tensorcores.launch(job, kind, "", hopper=hopper)
+        emit("")
     else:
-        tiles.either(
-            rtcalls.serves("sm_80"),
-            lambda: tensorcores.launch(job, kind, "sm_80", hopper=hopper),
-            lambda: _on_ordinary_units(job),
-        )
+        tiles.either(rtcalls.serves("sm_80"), lambda: emit("sm_80"), lambda: _on_ordinary_units(job, None))
 
 
-def _on_ordinary_units(job: Problem) -> None:
+def _on_ordinary_units(job: Problem, need: str | None) -> None:
     width = epilogue.width(job.epilogue)
     wide = extents.whole_vectors(job, width)
-    sides = (extents.is_wide(job, job.left, job.m), extents.is_wide(job, job.right, job.n))
-    aligned = problem.all_of([*sides, wide])
-    large, small = ((128, 16), (64, 16)) if rtcalls.storage_bytes(job.accumulator) == 4 else ((64, 8), (32, 8))
-    many = extents.many_tiles(job, large[0], large[0])
-    candidates = [
-        (problem.all_of([aligned, many]), ffma.Tile(*large, wide=True, width=width), False),
-        (aligned, ffma.Tile(*small, wide=True, width=width), True),
-        (True, ffma.Tile(*large, wide=False, width=1), False),
-    ]
-    vectors = matvec.Shape.of(job).wish(job)
-    wishes = [Wish(held, tile.side, tile.side, tile.depth, parts) for held, tile, parts in candidates]
-    split = splitting.plan(job, [vectors, *wishes])
-    emitters = [_emitter(job, tile, split if parts else None) for _, tile, parts in candidates]
-    splitting.launch([vectors, *wishes], [lambda: matvec.launch(job, split), *emitters])
+    work = ffma.Job(job, width, wide)
+    few, many = _SINGLE if rtcalls.storage_bytes(job.accumulator) == 4 else _DOUBLE
+    candidates = [(extents.at_most(job.m, few.rows), few), (True, many)]
+    if need is None:
+        # Registers hold parts of tiles, too, and have no room for many sums.
+        candidates = [(True, few)]
+    wishes = [matvec.Shape.of(job).wish(job)]
+    wishes += [Wish(condition, *tile.extents, tile.depth, in_parts=True) for condition, tile in candidates]
+    split = splitting.plan(job, wishes)
+    kernels = [_emitter(work, tile, need, split) for _, tile in candidates]
+    splitting.launch(wishes, [lambda: matvec.launch(job, split), *kernels])
     splitting.combine(job, split, wide, width)
 
 
-def _emitter(job: Problem, tile: ffma.Tile, split: Split | None) -> Callable[[], None]:
-    return lambda: ffma.launch(job, tile, split)
+def _emitter(job: ffma.Job, tile: ffma.Tile, need: str | None, split: Split | None) -> Callable[[], None]:
+    return lambda: ffma.launch(job, tile, need, split)

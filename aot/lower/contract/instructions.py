@@ -51,17 +51,18 @@ def shared_base() -> Word:
     return Word(arith.IndexCastOp(word(), base).result)
 
 
-def _pointer(address: Word, space: int) -> ir.Value:
+def pointer(address: Word, space: int) -> ir.Value:
+    """A pointer to shared (3) or global (1) memory."""
     return llvm.IntToPtrOp(ir.Type.parse(f"!llvm.ptr<{space}>"), address.value).result
 
 
-def copy(target: Word, source: Word, size: Word) -> None:
-    """Begin to copy 16 bytes to shared memory; what is beyond ``size`` becomes zero."""
+def copy(target: Word, source: Word, size: Word, whole: int = CHUNK) -> None:
+    """Begin to copy 16 bytes, or 4 or 8, to shared memory; what is beyond ``size`` becomes zero."""
     attributes = {
-        "modifier": ir.Attribute.parse("#nvvm<load_cache_modifier cg>"),
-        "size": ir.IntegerAttr.get(word(), CHUNK),
+        "modifier": ir.Attribute.parse(f"#nvvm<load_cache_modifier {'cg' if whole == CHUNK else 'ca'}>"),
+        "size": ir.IntegerAttr.get(word(), whole),
     }
-    operands = [_pointer(target, 3), _pointer(source, 1), size.value]
+    operands = [pointer(target, 3), pointer(source, 1), size.value]
     ir.Operation.create("nvvm.cp.async.shared.global", [], operands, attributes)
 
 
@@ -84,7 +85,7 @@ def fragments(address: Word, *, turned: bool) -> list[ir.Value]:
         "eltType": ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
     }
     kind = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
-    found = ir.Operation.create("nvvm.ldmatrix", [kind], [_pointer(address, 3)], attributes).results[0]
+    found = ir.Operation.create("nvvm.ldmatrix", [kind], [pointer(address, 3)], attributes).results[0]
     return [part(found, number, word()) for number in range(4)]
 
 

@@ -57,6 +57,15 @@ class Part:
     """Byte of a stage at which it begins."""
 
 
+def start(address: ir.Value, batch: Sequence[ir.Value], strides: Sequence[Extent], size: int) -> Word:
+    """Address of a product's factor: at a block's indices in the loops around. ``size``: bytes of an element."""
+    begin = Word(address).wide()
+    for index, stride in zip(batch, strides, strict=True):
+        if stride.static != 0:
+            begin = begin + Word(index).wide() * Word(stride.value).wide() * size
+    return begin
+
+
 class Side:
     """One operand in a kernel."""
 
@@ -72,7 +81,7 @@ class Side:
         self.first, self.extent = (block.m0, block.m) if part.is_left else (block.n0, block.n)
         self.chunk, self.row = self.thread % self.chunks, self.thread // self.chunks
         self.elements = CHUNK // kind.bytes
-        self.begin = self._begin()
+        self.begin = start(operand.address, block.batch, operand.batch, kind.bytes)
         self._prepare_copies()
         self._prepare_fragments()
 
@@ -80,14 +89,6 @@ class Side:
     def bytes(self) -> int:
         """Of a tile."""
         return self.rows * self.row_bytes
-
-    def _begin(self) -> Word:
-        """Address of the product's factor: of this block's index in the loops around."""
-        address = Word(self.operand.address).wide()
-        for index, stride in zip(self.block.batch, self.operand.batch, strict=True):
-            if stride.static != 0:
-                address = address + Word(index).wide() * Word(stride.value).wide() * self.kind.bytes
-        return address
 
     def _swizzled(self, chunk: Word, row: Word) -> Word:
         """Place of a chunk in its row."""

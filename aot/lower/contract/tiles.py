@@ -20,10 +20,12 @@ from aot.lower import rtcalls, tiling
 from aot.lower.contract.epilogue import Epilogue, Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.words import Word, narrow
+from aot.lower.contract.words import Word, constant, narrow
 
 _GROUP = 8
 """Tiles below each other before the next column of tiles."""
+_AT_A_TIME = 4
+"""Vectors of a thread that are on their way to memory together."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,11 @@ def give(block: Block, slab: Shared, corner: Corner, extents: tuple[int, int], w
     width = target.width
     across = columns // width
     turns = -(-rows * across // worker.count)
-    loop = scf.ForOp(rtcalls.index(0), rtcalls.index(turns), rtcalls.index(1))
+    loop = scf.ForOp(constant(0).value, constant(turns).value, constant(1).value)
+    # All of it unrolled would be long, and has ptxas move the sums about in the loop before it.
+    unrolled(loop.operation, 1 if width == 1 else _AT_A_TIME)
     with ir.InsertionPoint(loop.body):
-        number = narrow(loop.induction_variable) * worker.count + worker.number
+        number = Word(loop.induction_variable) * worker.count + worker.number
         row, column = number // across, number % across * width
         at = Place(target.batch, (corner[0] + row).index(), (corner[1] + column).index(), width)
         inside = arith.AndIOp((corner[0] + row).below(block.m), (corner[1] + column).below(block.n)).result
@@ -142,6 +146,12 @@ def give(block: Block, slab: Shared, corner: Corner, extents: tuple[int, int], w
             target.epilogue.store(values, at)
             scf.YieldOp([])
         scf.YieldOp([])
+
+
+def unrolled(loop: ir.Operation, times: int) -> None:
+    """Say how often LLVM and ptxas are to unroll a loop; 1: not at all."""
+    how = f"count = {times} : i32" if times > 1 else "disable = true"
+    loop.attributes["llvm.loop_annotation"] = ir.Attribute.parse(f"#llvm.loop_annotation<unroll = <{how}>>")
 
 
 def either(condition: ir.Value | bool, then: Callable[[], None], otherwise: Callable[[], None]) -> None:

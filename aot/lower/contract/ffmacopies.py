@@ -1,0 +1,141 @@
+"""A factor's tiles on their way to shared memory, for ``ffma``: there, neighbours are neighbours along its outer loop.
+
+In: a factor, and how a tile lies in shared memory. Out: a Source, made in host code; in the kernel, a Side with the
+two halves of bringing a tile. Elements that are factors as they lie in memory are copied asynchronously, one by one:
+that is as fast as vectors, since both are few beside the multiplications, and asks for no alignment. Everything else
+goes through registers: what is converted, constants, and all on GPUs without asynchronous copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, llvm, memref, scf
+
+from aot.lower import rtcalls
+from aot.lower.contract import epilogue, instructions, operand
+from aot.lower.contract.problem import Factor, address
+from aot.lower.contract.words import Word, constant
+from aot.lower.fast.places import Extent
+
+_COPIED = (4, 8)
+"""Bytes of elements that can be copied one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A factor as a kernel reads it."""
+
+    factor: Factor
+    address: ir.Value | None
+    """Of the first element, in bytes; None: it goes through registers."""
+
+    @staticmethod
+    def of(factor: Factor, *, asynchronous: bool) -> Source:
+        """The way of a factor, in host code; ``asynchronous``: whether there are such copies."""
+        plain = not factor.conversions and factor.has_address
+        copied = asynchronous and plain and rtcalls.storage_bytes(factor.element) in _COPIED
+        return Source(factor, address(factor.memory) if copied else None)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tile in shared memory: a row of its outer loop for each step of ``k``."""
+
+    side: int
+    depth: int
+    threads: int
+    """That bring it."""
+    bytes: int
+    """Of a number."""
+    row_bytes: int
+    """From one row to the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where in the factor a block works."""
+
+    batch: Sequence[ir.Value]
+    first: Word
+    """Of the outer loop."""
+    extent: Word
+    behind: Word
+    """The end of ``k``."""
+    thread: Word
+
+
+class Side:
+    """One factor in a kernel, and a thread's share of its tiles: equal steps along the loop that is not contiguous."""
+
+    def __init__(self, source: Source, shape: Shape, place: Place, base: Word) -> None:
+        self.source, self.factor, self.shape, self.place = source, source.factor, shape, place
+        turned = self.factor.turned
+        across = shape.side if turned else shape.depth
+        self.step = shape.threads // across
+        self.count = (shape.depth if turned else shape.side) // self.step
+        near, far = place.thread % across, place.thread // across
+        outer, self.k = (near, far) if turned else (far, near)
+        self.outer = place.first + outer
+        self.target = base + self.k * shape.row_bytes + outer * shape.bytes
+        self.target_step = self.step * (shape.row_bytes if turned else shape.bytes)
+        self.inside = self.outer.below(place.extent)
+        self.left = (place.extent - self.outer).where(self.inside, 0)
+        if source.address is not None:
+            start = operand.start(source.address, place.batch, self.factor.batch, shape.bytes)
+            self.origin = start + self._bytes(self.outer, self.factor.outer) + self._bytes(self.k, self.factor.inner)
+            self.stride = self._bytes(constant(self.step), self.factor.inner if turned else self.factor.outer)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether asynchronous copies bring it."""
+        return self.source.address is not None
+
+    def begin(self, stage: Word, k0: Word) -> list[ir.Value]:
+        """Have the tile at ``k0`` brought to a stage, of which the offset is given; what ``end`` is to put there."""
+        if self.is_copied:
+            self._copy(stage, k0)
+            return []
+        return [self._read(number * self.step, k0 + self.k) for number in range(self.count)]
+
+    def end(self, stage: Word, values: Sequence[ir.Value]) -> None:
+        """Put what ``begin`` gave into the stage, as factors."""
+        for number, value in enumerate(values):
+            target = instructions.pointer(self.target + stage + number * self.target_step, 3)
+            llvm.StoreOp(self.factor.converted(value), target)
+
+    def _bytes(self, number: Word, stride: Extent) -> Word:
+        """So many steps of a loop, in 64 bits."""
+        if stride.static is not None:
+            return number.wide() * (stride.static * self.shape.bytes)
+        return number.wide() * Word(stride.value).wide() * self.shape.bytes
+
+    def _copy(self, stage: Word, k0: Word) -> None:
+        """Nothing outside of the factor is read."""
+        source, k = self.origin + self._bytes(k0, self.factor.inner), k0 + self.k
+        whole = constant(self.shape.bytes)
+        deep = whole.where(k.below(self.place.behind), 0)
+        wide = whole.where(self.inside, 0)
+        for number in range(self.count):
+            step = number * self.step
+            if self.factor.turned:
+                size = wide.where((k + step).below(self.place.behind), 0)
+            else:
+                size = deep.where(constant(step).below(self.left), 0)
+            instructions.copy(self.target + stage + number * self.target_step, source, size, self.shape.bytes)
+            source = source + self.stride
+
+    def _read(self, step: int, k: Word) -> ir.Value:
+        """An element, 0 outside."""
+        factor, place = self.factor, self.place
+        outer, k = (self.outer, k + step) if factor.turned else (self.outer + step, k)
+        inside = arith.AndIOp(outer.below(place.extent), k.below(place.behind)).result
+        branch = scf.IfOp(inside, [factor.element], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            at = factor.indices(place.batch, outer.index(), k.index())
+            scf.YieldOp([memref.LoadOp(factor.memory, at).result])
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([epilogue.zero(factor.element)])
+        return branch.results[0]
