@@ -23,10 +23,10 @@ from aot.lower.contract import (
     extents,
     flash,
     forming,
+    kinds,
     mmaflash,
     problem,
     scaled,
-    tensorcores,
     wgmmafit,
 )
 from aot.lower.contract.attentionchain import Chain
@@ -79,8 +79,8 @@ class _Way:
 
 def _ways(job: Attention, few: Attention | None, images: Images) -> list[_Way]:
     """Kernels for a job, the best one first; ``few``: the same with as many queries of the same keys as there are."""
-    kind, served = tensorcores.kind_of(job.scores), images.least(AMPERE)
-    if kind is None or served is False:
+    kind, served = kinds.of(job.scores), images.least(AMPERE)
+    if kind is None or kind.bytes != 2 or served is False:
         return []
     need = "" if served else "sm_80"
     found = []

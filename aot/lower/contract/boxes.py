@@ -3,9 +3,9 @@
 In: a factor or the result's array, and the tile's extents. Out: Boxes: the descriptor, the loops around the product
 that it has an axis for, and what one copy takes.
 
-A factor's tile in shared memory has rows of 128 bytes, 64 elements of the contiguous loop each: one box of all rows
-where that loop is the summed one, else a box of 64 x 64 for each 64 of the outer loop. Of a convolution's left factor
-one copy takes all rows, too: it walks over the image.
+A factor's tile in shared memory has rows of 128 bytes of the contiguous loop: one box of all rows where that loop is
+the summed one, else (for elements of two bytes) a box of 64 x 64 for each 64 of the outer loop. Of a convolution's left
+factor one copy takes all rows, too: it walks over the image.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from aot.lower.fast.places import Extent
 from aot.lower.tensormaps import Axis, Walk
 
 DEPTH = 64
-"""Steps of the summed loop that a stage holds: 128 bytes of 16-bit elements."""
+"""Steps of the summed loop that a stage holds of 16-bit elements: 128 bytes."""
 MOST_AXES = 5
-_TYPES = {"f16": 6, "f32": 7, "bf16": 9}
+_TYPES = {"i8": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
 """Element type -> CUtensorMapDataType."""
 _SWIZZLE_128B = 3
 
@@ -62,10 +62,11 @@ def of_factor(
 
     ``few``: where the outer loop is shorter, of no more than it has, in multiples of 8.
     """
+    depth = SWIZZLE_ROW // rtcalls.storage_bytes(factor.element)
     box = rtcalls.index(DEPTH if factor.turned else rows)
     if few and not factor.turned:
         box = (Word(outer.value).tiles(8) * 8).least(rows).value
-    sides = [(job.k, rtcalls.index(steps if factor.turned else DEPTH)), (outer, box)]
+    sides = [(job.k, rtcalls.index(steps if factor.turned else depth)), (outer, box)]
     if factor.turned:
         sides.reverse()
     loops = kept(factor.batch)

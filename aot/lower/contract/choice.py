@@ -16,6 +16,7 @@ from aot.lower.contract import (
     epilogue,
     extents,
     ffma,
+    kinds,
     matvec,
     splitting,
     tensorcores,
@@ -59,7 +60,7 @@ def covers(contraction: Contraction, images: Images) -> bool:
 
 def launch(job: Problem, images: Images) -> None:
     """Emit the launches at the insertion point."""
-    kind, served = tensorcores.kind_of(job), images.least(AMPERE)
+    kind, served = kinds.of(job), images.least(AMPERE)
     hopper = images.some(HOPPER)
 
     def emit(need: str) -> None:

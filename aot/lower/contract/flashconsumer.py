@@ -18,6 +18,7 @@ from aot.lower.contract.boxes import DEPTH
 from aot.lower.contract.epilogue import Place
 from aot.lower.contract.flashjob import KEY, KEYS, QUERIES, STAGES, VALUE, State, Tile
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
+from aot.lower.contract.instructions import Kind
 from aot.lower.contract.words import Word, constant
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Consumer:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.job, self.ring = kernel, kernel.job, kernel.ring
-        self.element = str(self.job.scores.left.element)
+        self.kind = Kind(str(self.job.scores.left.element), 2, "f32")
         self.undefined = llvm.UndefOp(hopper.sums(KEYS)).result
 
     def _know(self, thread: Word, tile: Tile) -> None:
@@ -86,7 +87,7 @@ class Consumer:
             part, inside = divmod(step * _STEP, DEPTH)
             one = hopper.moved(left, part * QUERIES * SWIZZLE_ROW + inside * 2)
             other = hopper.moved(right, part * KEYS * SWIZZLE_ROW + inside * 2)
-            total = hopper.multiply(total, one, other, KEYS, self.element, (False, False), fresh=not step)
+            total = hopper.multiply(total, one, other, KEYS, self.kind, (False, False), fresh=not step)
         hopper.end_products()
         return total
 
@@ -100,7 +101,7 @@ class Consumer:
         for step in range(KEYS // _STEP):
             other = hopper.moved(right, step * _STEP * SWIZZLE_ROW)
             words = weights[4 * step : 4 * step + 4]
-            sums = registers.multiply(sums, words, other, self.element, turned=True)
+            sums = registers.multiply(sums, words, other, self.kind.name, turned=True)
         hopper.end_products()
         return sums
 

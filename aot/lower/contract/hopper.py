@@ -13,6 +13,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf, vector
 
 from aot.lower.contract import instructions
+from aot.lower.contract.instructions import Kind
 from aot.lower.contract.words import Word, constant
 from aot.lower.fast import exchange
 
@@ -173,14 +174,14 @@ def moved(descriptor: Word, size: int) -> Word:
     return descriptor + (size >> _ENCODED)
 
 
-def sums(columns: int) -> ir.Type:
+def sums(columns: int, element: str = "f32") -> ir.Type:
     """Type of a thread's part of 64 x columns sums."""
-    return ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * (columns // 2))})>")
+    return ir.Type.parse(f"!llvm.struct<({', '.join([element] * (columns // 2))})>")
 
 
-def zeros(columns: int) -> ir.Value:
+def zeros(columns: int, element: str = "f32") -> ir.Value:
     """Such sums, all 0."""
-    return ir.Operation.create("llvm.mlir.zero", results=[sums(columns)]).results[0]
+    return ir.Operation.create("llvm.mlir.zero", results=[sums(columns, element)]).results[0]
 
 
 def begin_products() -> None:
@@ -193,26 +194,27 @@ def multiply(
     left: Word,
     right: Word,
     columns: int,
-    element: str,
+    kind: Kind,
     turned: tuple[bool, bool],
     *,
     fresh: bool = False,
 ) -> ir.Value:
-    """64 x columns sums with 16 products more each; ``turned``: the summed loop is not the contiguous one.
+    """64 x columns sums with products of 32 bytes of either factor more.
 
-    ``fresh``: the sums begin with these products, whatever they were.
+    ``turned``: the summed loop is not the contiguous one, as only elements of two bytes may lie. ``fresh``: the sums
+    begin with these products, whatever they were.
     """
-    kind = ir.Attribute.parse(f"#nvvm.wgmma_type<{element}>")
+    multiplicand = ir.Attribute.parse(f"#nvvm.wgmma_type<{kind.name}>")
     one = ir.Attribute.parse("#nvvm.wgmma_scale_in<one>")
     return nvvm.WgmmaMmaAsyncOp(
         total.type,
         total,
         left.value,
         right.value,
-        ir.Attribute.parse(f"#nvvm.shape<m = 64, n = {columns}, k = 16>"),
-        kind,
-        kind,
-        ir.Attribute.parse("#nvvm.wgmma_type<f32>"),
+        ir.Attribute.parse(f"#nvvm.shape<m = 64, n = {columns}, k = {kind.depth}>"),
+        multiplicand,
+        multiplicand,
+        ir.Attribute.parse(f"#nvvm.wgmma_type<{'s32' if kind.sums == 'i32' else 'f32'}>"),
         ir.Attribute.parse(f"#nvvm.wgmma_scale_out<{'zero' if fresh else 'one'}>"),
         one,
         one,
@@ -233,25 +235,24 @@ def end_products() -> None:
 
 def element_of(total: ir.Value, number: int) -> ir.Value:
     """One of a thread's sums."""
-    place = ir.DenseI64ArrayAttr.get([number])
-    return llvm.ExtractValueOp(ir.F32Type.get(), total, place).operation.results[0]
+    return instructions.part(total, number, llvm.StructType(total.type).body[number])
 
 
 def keep(address: Word, values: Sequence[ir.Value]) -> None:
-    """Four neighbouring f32 go to shared memory."""
-    vectors = vector.FromElementsOp(_four(), list(values)).result
+    """Four neighbouring sums go to shared memory."""
+    vectors = vector.FromElementsOp(_four(values[0].type), list(values)).result
     llvm.StoreOp(vectors, pointer(address), alignment=16)
 
 
-def kept(address: Word, block: int) -> list[ir.Value]:
-    """Four neighbouring f32 from the shared memory of a block of the cluster."""
+def kept(address: Word, block: int, element: ir.Type) -> list[ir.Value]:
+    """Four neighbouring sums from the shared memory of a block of the cluster."""
     remote = nvvm.MapaOp(ir.Type.parse("!llvm.ptr<7>"), pointer(address), constant(block).value).result
-    four = llvm.LoadOp(_four(), remote, alignment=16).result
+    four = llvm.LoadOp(_four(element), remote, alignment=16).result
     return [vector.ExtractOp(four, [], [number]).result for number in range(4)]
 
 
-def _four() -> ir.Type:
-    return ir.VectorType.get([4], ir.F32Type.get())
+def _four(element: ir.Type) -> ir.Type:
+    return ir.VectorType.get([4], element)
 
 
 def store_halves(start: Word, lane: Word, pair: Callable[[int, int], ir.Value]) -> None:

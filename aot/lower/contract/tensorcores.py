@@ -17,6 +17,7 @@ from aot.lower.contract import (
     asked,
     epilogue,
     extents,
+    kinds,
     matvec,
     mmasync,
     packing,
@@ -49,24 +50,6 @@ _MULTIPROCESSORS = 132
 """Of a large GPU: where extents are static the tile is chosen when the package is built."""
 _EVERYWHERE = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
-
-_KINDS = {
-    ("f16", ("arith.extf",)): Kind("f16", 2, "f32"),
-    ("bf16", ("arith.extf",)): Kind("bf16", 2, "f32"),
-    ("i8", ("arith.extsi",)): Kind("s8", 1, "i32"),
-    ("i8", ("arith.extui",)): Kind("u8", 1, "i32"),
-}
-"""Element type in memory, and how it is widened."""
-
-
-def kind_of(job: Problem) -> Kind | None:
-    """What tensor cores multiply, if they do: elements as they lie in memory, widened exactly."""
-    left, right = (_multiplicand(each) for each in job.factors)
-    return left if left == right and left is not None and left.sums == str(job.accumulator) else None
-
-
-def _multiplicand(factor: Factor) -> Kind | None:
-    return _KINDS.get((str(factor.element), tuple(each.name for each in factor.conversions)))
 
 
 def _is_copied(factor: Factor, kind: Kind) -> ir.Value | bool:
@@ -119,12 +102,11 @@ def convolves(contraction: Contraction) -> bool:
     left, right, out = (
         ir.MemRefType(each.value.type) for each in (contraction.left, contraction.right, contraction.out)
     )
-    kinds = [
-        _KINDS.get((str(each.element_type), tuple(op.name for op in conversions)))
+    kind, other = (
+        kinds.of_elements(each.element_type, conversions)
         for each, conversions in zip((left, right), contraction.conversions, strict=True)
-    ]
-    kind = kinds[0]
-    if kind is None or kind != kinds[1] or kind.sums != str(out.element_type):
+    )
+    if kind is None or kind != other or kind.sums != str(out.element_type):
         return False
     plain = left == ir.MemRefType.get(left.shape, left.element_type)
     last = contraction.left.windows[-1]

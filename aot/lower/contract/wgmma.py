@@ -1,4 +1,4 @@
-"""Products of f16 and bf16 matrices on Hopper's tensor cores.
+"""Products on Hopper's tensor cores.
 
 In: a problem that ``wgmmafit`` found fit, at a place in host code, and a tile. Out: descriptors and a ``gpu.launch``
 whose kernel only sm_90a images hold.
@@ -21,9 +21,10 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, hopper, registers, wgmmastore
+from aot.lower.contract import boxes, hopper, kinds, registers, wgmmastore
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
+from aot.lower.contract.instructions import DEPTH_BYTES, Kind
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmacopies import Copies
 from aot.lower.contract.wgmmatile import BELOW, BESIDE, Tile
@@ -32,8 +33,8 @@ from aot.lower.contract.words import Word, constant, narrow
 NEED = "sm_90a"
 _GROUP = 8
 """Tiles below each other before the next column of tiles: blocks that run together share rows and columns."""
-_STEP = 16
-"""Steps of the summed loop that one instruction takes."""
+_TURNED_STEP = 16
+"""Steps of the summed loop that one instruction takes of elements of two bytes, which alone may be turned."""
 _PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 40, 232
 _BARRIER = 8
 
@@ -56,15 +57,22 @@ def launch(job: Problem, tile: Tile, *, staged: bool, width: int = 2) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), tile.shared_bytes).result
     sizes = ((grid.value, one, one), (rtcalls.index(tile.threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory)
-    _mark(op.operation, tile, store)
+    _mark(op.operation, tile, store, _kind(job))
     with ir.InsertionPoint(op.operation.regions[0].blocks[0]):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
         Kernel(job, tile, sides, store, op.operation.regions[0].blocks[0], (down, across, count)).emit()
 
 
-def _mark(op: ir.Operation, tile: Tile, store: wgmmastore.Store) -> None:
-    tiling.mark(op, "contractions", 0, "wgmma", tile.sizes(), store.remarks)
+def _kind(job: Problem) -> Kind:
+    kind = kinds.of(job)
+    assert kind is not None
+    return kind
+
+
+def _mark(op: ir.Operation, tile: Tile, store: wgmmastore.Store, kind: Kind) -> None:
+    remarks = store.remarks if kind.bytes == 2 else (kind.name, *store.remarks)
+    tiling.mark(op, "contractions", 0, "wgmma", tile.sizes(SWIZZLE_ROW // kind.bytes), remarks)
     imageneeds.mark(op, NEED)
     if tile.cluster > 1:
         op.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([tile.cluster, 1, 1])
@@ -93,7 +101,8 @@ class Kernel:
         body: ir.Block,
         counts: tuple[Word, Word, Word],
     ) -> None:
-        self.job, self.tile, self.sides, self.store = job, tile, sides, store
+        self.job, self.tile, self.sides, self.store, self.kind = job, tile, sides, store, _kind(job)
+        self.depth = SWIZZLE_ROW // self.kind.bytes
         self.thread, first, blocks = narrow(body.arguments[3]), narrow(body.arguments[0]), narrow(body.arguments[6])
         self.m, self.n, steps = (narrow(each.value) for each in (job.m, job.n, job.k))
         self.down, self.across, self.count = (narrow(each.value) for each in counts)
@@ -102,7 +111,7 @@ class Kernel:
         self.first, self.stride = first // tile.cluster, blocks // tile.cluster
         self.rank = hopper.block_in_cluster() if tile.cluster > 1 else constant(0)
         # Not known when it is compiled, even where it could be: products of an unrolled loop would wait for each other.
-        self.steps, self.start = registers.here(steps.tiles(DEPTH)), constant(0)
+        self.steps, self.start = registers.here(steps.tiles(self.depth)), constant(0)
         if tile.splits:
             all_, self.start = self.steps, self.steps * self.rank // tile.splits
             self.steps = all_ * (self.rank + 1) // tile.splits - self.start
@@ -188,7 +197,7 @@ class Kernel:
     @cached_property
     def _steps(self) -> tuple[int, int]:
         """Bytes from one instruction's part of a tile to the next one's, for both factors."""
-        inner, outer = _STEP * 2, _STEP * SWIZZLE_ROW
+        inner, outer = DEPTH_BYTES, _TURNED_STEP * SWIZZLE_ROW
         return tuple(outer if factor.turned else inner for factor in self.job.factors)  # type: ignore[return-value]
 
     def _multiply(self, used: Word) -> list[ir.Value]:
@@ -199,7 +208,7 @@ class Kernel:
             hopper.matrix(start, DEPTH * SWIZZLE_ROW if factor.turned else 16)
             for start, factor in zip((mine, self.ring + tile.left_bytes), self.job.factors, strict=True)
         )
-        zero = hopper.zeros(tile.columns)
+        zero = hopper.zeros(tile.columns, self.kind.sums)
         loop = scf.ForOp(constant(0).value, self.steps.value, constant(1).value, [zero] * each)
         with ir.InsertionPoint(loop.body):
             step = Word(loop.induction_variable)
@@ -218,13 +227,12 @@ class Kernel:
 
     def _products(self, sums: list[ir.Value], left: Word, right: Word) -> list[ir.Value]:
         hopper.begin_products()
-        element = str(self.job.left.element)
         turned = (self.job.left.turned, self.job.right.turned)
-        for step in range(DEPTH // _STEP):
+        for step in range(SWIZZLE_ROW // DEPTH_BYTES):
             for number, total in enumerate(sums):
                 one = hopper.moved(left, self._steps[0] * step + number * 64 * SWIZZLE_ROW)
                 other = hopper.moved(right, self._steps[1] * step)
-                sums[number] = hopper.multiply(total, one, other, self.tile.columns, element, turned)
+                sums[number] = hopper.multiply(total, one, other, self.tile.columns, self.kind, turned)
         hopper.end_products()
         return sums
 

@@ -149,7 +149,10 @@ class _Rules:
 
     def _misplaced(self) -> ir.Value | bool:
         """Whether rows of an array begin where a pair of lines does not."""
-        pairs = [problem.is_multiple(factor.pitch, _PAIRED_BYTES // 2) for factor in self.job.factors]
+        pairs = [
+            problem.is_multiple(factor.pitch, _PAIRED_BYTES // rtcalls.storage_bytes(factor.element))
+            for factor in self.job.factors
+        ]
         return _not(problem.all_of(pairs))
 
     def _count(self, tile: Tile) -> Number:

@@ -15,7 +15,6 @@ from mlir import ir
 from mlir.dialects import scf
 
 from aot.lower.contract import hopper
-from aot.lower.contract.boxes import DEPTH
 from aot.lower.contract.hopper import SWIZZLE_ROW
 from aot.lower.contract.problem import Factor
 from aot.lower.contract.wgmmatile import BELOW, BESIDE
@@ -47,7 +46,7 @@ class Copies:
             hopper.wait(self.kernel.empty(slot), (number // self.shape.stages & 1) ^ 1)
             hopper.expect(self.kernel.full(slot), self._bytes())
             stage = self.kernel.ring + slot * self.shape.stage_bytes
-            k = (self.kernel.start + step) * DEPTH
+            k = (self.kernel.start + step) * self.kernel.depth
             copy_left(stage, k, self.kernel.full(slot))
             at = (corner.n0, k, corner.batch)
             self._copy(self.job.right, 1, stage + self.shape.left_bytes, at, self.kernel.full(slot))

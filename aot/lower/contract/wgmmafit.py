@@ -13,24 +13,22 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import boxes, problem, wgmma
+from aot.lower.contract import boxes, kinds, problem, wgmma
 from aot.lower.contract.epilogue import Array
 from aot.lower.contract.problem import Factor, Problem, Window
 from aot.lower.fast.places import Extent
 
 _LEAST_AXES, _FARTHEST, _LONGEST_STEP = 3, 127, 8
 """What walks over pixels are limited to: axes, elements that a filter reaches over, and steps from window to window."""
-_FACTORS, _RESULTS = frozenset({"f16", "bf16"}), frozenset({"f16", "bf16", "f32"})
+_RESULTS = frozenset({"f16", "bf16", "f32", "i32"})
 
 
 def covers(job: Problem) -> bool:
     """Whether there is a kernel for the types and layouts."""
-    left, right = job.factors
-    if left.element != right.element or str(left.element) not in _FACTORS or str(job.accumulator) != "f32":
+    kind = kinds.of(job)
+    if kind is None or not all(factor.along_k or (factor.turned and kind.bytes == 2) for factor in job.factors):
         return False
-    if not all(_is_plain(factor) for factor in job.factors):
-        return False
-    if job.window is not None and not _is_walked(job.window):
+    if job.window is not None and not (kind.bytes == 2 and _is_walked(job.window)):
         return False
     return all(2 + len(boxes.kept(factor.batch)) <= boxes.MOST_AXES for factor in job.factors)
 
@@ -50,12 +48,6 @@ def _is_walked(window: Window) -> bool:
     reached = [0 if size is None else (size - 1) * by for size, (_, by) in zip(sizes, filters, strict=False)]
     inside = all(axis > 0 for axis, _ in filters[:-1]) and len({axis for axis, _ in filters}) == len(filters)
     return inside and None not in sizes and max([0, *reached]) <= _FARTHEST and max(steps.values()) <= _LONGEST_STEP
-
-
-def _is_plain(factor: Factor) -> bool:
-    """Whether the product is that of the elements themselves, and neighbours in memory are neighbours in a loop."""
-    widened = all(each.name == "arith.extf" for each in factor.conversions)
-    return widened and (factor.along_k or factor.turned)
 
 
 def can_stage(job: Problem) -> bool:

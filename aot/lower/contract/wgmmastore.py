@@ -99,7 +99,7 @@ class Writer:
 
     def results(self, corner: Corner, row: Word, column: Word, sums: list[ir.Value]) -> list[ir.Value]:
         """Results of neighbouring sums of a row."""
-        kind = ir.VectorType.get([len(sums)], ir.F32Type.get())
+        kind = ir.VectorType.get([len(sums)], self.kernel.job.accumulator)
         given = sums[0] if len(sums) == 1 else vector.FromElementsOp(kind, sums).result
         return self.kernel.job.epilogue.values(given, self.place(corner, row, column, len(sums)))
 
@@ -219,7 +219,7 @@ class Split(Direct):
         for number in range(share):
             block = self.kernel.rank * share + number
             where = self.mine + block * self.step
-            parts = [hopper.kept(where, part) for part in range(tile.splits)]
+            parts = [hopper.kept(where, part, self.kernel.job.accumulator) for part in range(tile.splits)]
             sums = [_total([part[place] for part in parts]) for place in range(4)]
             self._block(corner, top, corner.n0 + block * 8, sums)
 
@@ -228,5 +228,5 @@ def _total(parts: list[ir.Value]) -> ir.Value:
     """Their sum, in this order."""
     total = parts[0]
     for each in parts[1:]:
-        total = arith.AddFOp(total, each).result
+        total = (arith.AddFOp if isinstance(total.type, ir.FloatType) else arith.AddIOp)(total, each).result
     return total

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aot.lower.contract.boxes import DEPTH
-from aot.lower.contract.hopper import ATOM, WARPGROUP
+from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARPGROUP
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.words import Word
 
@@ -71,11 +70,11 @@ class Tile:
 
     @property
     def left_bytes(self) -> int:
-        return self.rows * DEPTH * 2
+        return self.rows * SWIZZLE_ROW
 
     @property
     def stage_bytes(self) -> int:
-        return self.left_bytes + self.columns * DEPTH * 2
+        return self.left_bytes + self.columns * SWIZZLE_ROW
 
     @property
     def staging_bytes(self) -> int:
@@ -96,7 +95,7 @@ class Tile:
         below, beside = self.sharing(BELOW), self.sharing(BESIDE)
         return Word(job.m.value).tiles(self.rows * below), Word(job.n.value).tiles(self.columns * beside)
 
-    def sizes(self) -> Mapping[str, int]:
-        """For reports."""
-        sizes = {"m": self.rows, "n": self.columns, "k": DEPTH, "stages": self.stages, "cluster": self.cluster}
+    def sizes(self, depth: int) -> Mapping[str, int]:
+        """For reports; ``depth``: steps of the summed loop that a stage holds."""
+        sizes = {"m": self.rows, "n": self.columns, "k": depth, "stages": self.stages, "cluster": self.cluster}
         return {**sizes, "split": self.splits} if self.splits else sizes
