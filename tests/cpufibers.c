@@ -3,6 +3,7 @@
  * cpurun_launch runs a kernel for every block. A barrier, and each exchange of values between threads, suspends a fiber
  * until all others of its block have come to the same point; a fiber that waits at another one is an error. Blocks of a
  * cluster run together. */
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,17 @@ void cpurun_ldmatrix(int32_t address, int32_t turned) {
   }
 }
 
-enum { F16, BF16, S8, U8, TF32 };
+enum { F16, BF16, S8, U8, TF32, E4M3, E5M2 };
+
+/* A float of one byte, with so many bits of fraction. */
+static double small(uint8_t code, int fraction) {
+  int bias = (1 << (6 - fraction)) - 1, exponent = (code & 127) >> fraction, last = fraction == 2 ? 31 : 16;
+  double number = code & ((1 << fraction) - 1), one = 1 << fraction;
+  if (fraction == 2 && exponent == last) number = number ? NAN : INFINITY;
+  else if (fraction == 3 && (code & 127) == 127) number = NAN;
+  else number = ldexp(exponent ? 1 + number / one : number / one, (exponent ? exponent : 1) - bias);
+  return code & 128 ? -number : number;
+}
 
 static double element(const int32_t *word, int kind, int place) {
   const char *bytes = (const char *)word;
@@ -119,6 +130,8 @@ static double element(const int32_t *word, int kind, int place) {
     case F16: { _Float16 h; memcpy(&h, bytes + 2 * place, 2); return h; }
     case BF16: { memcpy(&half, bytes + 2 * place, 2); uint32_t w = (uint32_t)half << 16; memcpy(&f, &w, 4); return f; }
     case TF32: { uint32_t w = *(uint32_t *)word & 0xFFFFE000u; memcpy(&f, &w, 4); return f; }
+    case E4M3: return small(bytes[place], 3);
+    case E5M2: return small(bytes[place], 2);
     default: return kind == S8 ? ((int8_t *)bytes)[place] : ((uint8_t *)bytes)[place];
   }
 }

@@ -15,7 +15,7 @@ from aot import mlir
 
 WAITING = frozenset({"gpu.barrier", "gpu.shuffle", "gpu.dynamic_shared_memory"})
 """Operations of launches whose threads depend on each other."""
-_MULTIPLICANDS = ("f16", "bf16", "s8", "u8", "tf32")
+_MULTIPLICANDS = ("f16", "bf16", "s8", "u8", "tf32", "e4m3", "e5m2")
 """As ``cpurun_mma`` numbers them."""
 _SIZES = 6
 _SHARED = "#gpu.address_space<workgroup>"
@@ -168,9 +168,6 @@ def _replace(op: Any) -> None:
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
-        elif op.name == "llvm.call_intrinsic" and "ex2.approx" in str(op.attributes["intrin"]):
-            op.results[0].replace_all_uses_with(math.Exp2Op(op.operands[0]).result)
-            op.erase()
         elif op.name == "gpu.dynamic_shared_memory":
             plain = func.CallOp([_bytes()], "cpurun_shared", []).results[0]
             op.results[0].replace_all_uses_with(plain)
@@ -218,8 +215,17 @@ def _ldmatrix(op: Any) -> list[ir.Value]:
 
 
 def _mma(op: Any) -> list[ir.Value]:
+    return _multiplied(op, str(op.attributes["multiplicandAPtxType"]).split("<")[1].strip(">"))
+
+
+def _intrinsic(op: Any) -> list[ir.Value]:
+    """``llvm.nvvm.ex2.approx.ftz.f``, ``llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e4m3.f32``."""
+    words = ir.StringAttr(op.attributes["intrin"]).value.split(".")
+    return [math.Exp2Op(op.operands[0]).result] if "ex2" in words else _multiplied(op, words[-2])
+
+
+def _multiplied(op: Any, kind: str) -> list[ir.Value]:
     word = ir.IntegerType.get_signless(32)
-    kind = str(op.attributes["multiplicandAPtxType"]).split("<")[1].strip(">")
     words = [each if each.type == word else llvm.BitcastOp(word, each).result for each in op.operands]
     func.CallOp([], "cpurun_mma", [_word(_MULTIPLICANDS.index(kind)), *words])
     return [_registers(op.results[0].type, op.operands[len(op.operands) - 1].type)]
@@ -242,6 +248,7 @@ _TENSOR_CORES = {
     "nvvm.cp.async.wait.group": _wait,
     "nvvm.ldmatrix": _ldmatrix,
     "nvvm.mma.sync": _mma,
+    "llvm.call_intrinsic": _intrinsic,
 }
 """What tensor cores and asynchronous copies do, in ``cpufibers.c``."""
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
-from aot.lower import tensor
+from aot.arch import Capability
 from aot.lower.contract import tensorcores
+from aot.lower.tensor import Options
 from aot.wishes import Wish
 
 SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
@@ -47,8 +48,9 @@ func.func @layer(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %bias: tensor<?xf32>,
 
 
 @functools.cache
-def program(source: str, *, backwards: bool = False) -> Program:
-    return build(source, backwards=backwards)
+def program(source: str, *, backwards: bool = False, capability: Capability | None = None) -> Program:
+    """The source as images of one capability have it, or those of the newest."""
+    return build(source, backwards=backwards, options=Options(capabilities=(capability,) if capability else ()))
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -79,6 +81,8 @@ _I32 = "%p = arith.muli %v, %w : i32\n%t = arith.addi %o, %p : i32"
 BODIES = {
     ("f16", "f16", "f32"): _WIDENED.format("f16") + _F32,
     ("bf16", "bf16", "f32"): _WIDENED.format("bf16") + _F32,
+    ("f8E4M3FN", "f8E4M3FN", "f32"): _WIDENED.format("f8E4M3FN") + _F32,
+    ("f8E5M2", "f8E5M2", "f32"): _WIDENED.format("f8E5M2") + _F32,
     ("i8", "i8", "i32"): _INTEGERS.format("s") + _I32,
     ("f32", "f32", "f32"): "%p = arith.mulf %x, %y : f32\n%t = arith.addf %o, %p : f32",
     ("f64", "f64", "f64"): "%p = arith.mulf %x, %y : f64\n%t = arith.addf %p, %o : f64",
@@ -97,6 +101,7 @@ LAYOUTS = {
     "outer_batches": ("amk,abkn->abmn", {"a": 2, "b": 2, "m": 3, "k": 8, "n": 4}),
 }
 DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4"}
+DTYPES |= {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
 
 def generic(einsum: str, extents: Mapping[str, object], types: tuple[str, str, str]) -> str:
@@ -145,6 +150,8 @@ TENSOR_CORES = {
         ("few_rows", "bf16"),
         ("few_rows_by_columns", "i8"),
         ("parts", "f16"),
+        ("plain", "f8E4M3FN"),
+        ("odd", "f8E5M2"),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
@@ -157,6 +164,18 @@ def test_tensor_cores(layout: str, kind: str, backwards: bool) -> None:
     _check(built, einsum, extents, types)
 
 
+@pytest.mark.parametrize(
+    ("capability", "schedules"), [((8, 0), {"pack", "mma"}), ((7, 5), {"ffma"})], ids=["sm_80", "sm_75"]
+)
+def test_small_floats_of_older_gpus(capability: Capability, schedules: set[str]) -> None:
+    """What tensor cores do not multiply, they do as f16; without any, factors go through registers."""
+    einsum, extents = TENSOR_CORES["right_by_columns"]
+    types = next(each for each in BODIES if each[0] == "f8E4M3FN")
+    built = program(generic(einsum, extents, types), capability=capability)
+    assert {name for name in ("pack", "mma", "ffma") if f'aot.schedule = "{name}"' in built.ir} == schedules
+    _check(built, einsum, extents, types)
+
+
 TILES = [tile for tile, _ in tensorcores._TILES]
 
 
@@ -164,7 +183,7 @@ TILES = [tile for tile, _ in tensorcores._TILES]
 def test_tiles(tile: Any) -> None:
     wish = Wish("f", 0, "mma", (("rows", tile.rows), ("columns", tile.columns)), "")
     einsum, extents, types = "mk,kn->mn", {"m": tile.rows + 8, "n": tile.columns + 8, "k": 200}, ("f16", "f16", "f32")
-    built = build(generic(einsum, extents, types), options=tensor.Options(wishes=(wish,)))
+    built = build(generic(einsum, extents, types), options=Options(wishes=(wish,)))
     assert f'["rows", {tile.rows}, "columns", {tile.columns}' in built.ir
     _check(built, einsum, extents, types)
 

@@ -33,6 +33,8 @@ KINDS = {
     "f32": Kind("f32", "f32", "float32"),
     "f64": Kind("f64", "f64", "float64"),
     "i8": Kind("i8", "i32", "int8", 127),
+    "e4m3": Kind("f8E4M3FN", "f32", "float8_e4m3fn"),
+    "e5m2": Kind("f8E5M2", "f32", "float8_e5m2"),
 }
 LAYOUTS = {"kn": ("(m, n, k) -> (k, n)", (1, 0)), "nk": ("(m, n, k) -> (n, k)", (0, 1))}
 FUNCTION = """\

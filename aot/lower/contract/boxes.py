@@ -27,7 +27,7 @@ from aot.lower.tensormaps import Axis, Walk
 DEPTH = 64
 """Steps of the summed loop that a stage holds of 16-bit elements: 128 bytes."""
 MOST_AXES = 5
-_TYPES = {"i8": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
+_TYPES = {"i8": 0, "f8E4M3FN": 0, "f8E5M2": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}
 """Element type -> CUtensorMapDataType."""
 _SWIZZLE_128B = 3
 

@@ -5,7 +5,7 @@ In: a Problem at the insertion point of its launch. Out: launches, in branches o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -23,11 +23,12 @@ from aot.lower.contract import (
     tiles,
 )
 from aot.lower.contract.contraction import Contraction
+from aot.lower.contract.instructions import Kind
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
-AMPERE, HOPPER = (8, 0), (9, 0)
+AMPERE, _ADA, HOPPER = (8, 0), (8, 9), (9, 0)
 _SINGLE = (ffma.Tile(64, 128, 16, 2, 8, 16, 3), ffma.Tile(128, 128, 16, 2, 16, 8, 2))
 """Tiles for sums of 4 bytes, for few rows and for many."""
 _DOUBLE = (ffma.Tile(32, 64, 16, 2, 8, 16, 4), ffma.Tile(64, 64, 16, 2, 16, 8, 3))
@@ -55,26 +56,62 @@ def covers(contraction: Contraction, images: Images) -> bool:
     """Whether a kernel has sums of the type: narrower ones keep their order, which the general schedule does."""
     if str(ir.MemRefType(contraction.out.value.type).element_type) not in _SUMS:
         return False
-    return not contraction.left.windows or (images.least(AMPERE) is True and tensorcores.convolves(contraction))
+    if not contraction.left.windows:
+        return True
+    kind = tensorcores.convolved(contraction)
+    return kind is not None and images.least(_since(kind)) is True
+
+
+def _since(kind: Kind) -> Capability:
+    """The first GPUs whose tensor cores multiply it."""
+    return _ADA if kind.is_small_float else AMPERE
+
+
+@dataclass(frozen=True)
+class Units:
+    """What may compute a problem."""
+
+    since: Capability
+    """The first GPUs that have them."""
+    launch: Callable[[str], None]
+    """Emits the launches of kernels; given the architecture that they need, empty where all images have it."""
+
+    @property
+    def name(self) -> str:
+        """Of that architecture."""
+        return f"sm_{self.since[0]}{self.since[1]}"
 
 
 def launch(job: Problem, images: Images) -> None:
-    """Emit the launches at the insertion point."""
-    kind, served = kinds.of(job), images.least(AMPERE)
-    hopper = images.some(HOPPER)
+    """Emit the launches at the insertion point: on the best units, and on others for images that lack these."""
+    _launch(_units(job, hopper=images.some(HOPPER)), job, images)
 
-    def emit(need: str) -> None:
-        if kind is None:
-            _on_ordinary_units(job, need)
-        else:
-            tensorcores.launch(job, kind, need, hopper=hopper)
 
-    if served is False:
+def _launch(units: Sequence[Units], job: Problem, images: Images) -> None:
+    if not units:
         _on_ordinary_units(job, None)
-    elif served:
-        emit("")
+        return
+    best, *others = units
+    served = images.least(best.since)
+    if served:
+        best.launch("")
+    elif served is False:
+        _launch(others, job, images)
     else:
-        tiles.either(rtcalls.serves("sm_80"), lambda: emit("sm_80"), lambda: _on_ordinary_units(job, None))
+        tiles.either(rtcalls.serves(best.name), lambda: best.launch(best.name), lambda: _launch(others, job, images))
+
+
+def _units(job: Problem, *, hopper: bool) -> list[Units]:
+    """The best ones first."""
+    kind = kinds.of(job)
+    if kind is None:
+        return [Units(AMPERE, lambda need: _on_ordinary_units(job, need))]
+    found = [_cores(job, kind, hopper=hopper)]
+    return [*found, _cores(job, kinds.HALF, hopper=False)] if kind.is_small_float else found
+
+
+def _cores(job: Problem, kind: Kind, *, hopper: bool) -> Units:
+    return Units(_since(kind), lambda need: tensorcores.launch(job, kind, need, hopper=hopper))
 
 
 def _on_ordinary_units(job: Problem, need: str | None) -> None:

@@ -14,6 +14,7 @@ from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf, vector
 
 from aot.lower.contract import instructions
 from aot.lower.contract.instructions import Kind
+from aot.lower.contract.registers import held
 from aot.lower.contract.words import Word, constant
 from aot.lower.fast import exchange
 
@@ -236,6 +237,18 @@ def end_products() -> None:
 def element_of(total: ir.Value, number: int) -> ir.Value:
     """One of a thread's sums."""
     return instructions.part(total, number, llvm.StructType(total.type).body[number])
+
+
+def added(total: ir.Value, products: ir.Value) -> ir.Value:
+    """Both sums together; of products that were waited for."""
+    count = len(llvm.StructType(total.type).body)
+    # What is held is used no earlier than here.
+    parts = held([element_of(products, number) for number in range(count)])
+    made = llvm.UndefOp(total.type).result
+    for number, part in enumerate(parts):
+        value = arith.AddFOp(element_of(total, number), part).result
+        made = llvm.InsertValueOp(made, value, ir.DenseI64ArrayAttr.get([number])).result
+    return made
 
 
 def keep(address: Word, values: Sequence[ir.Value]) -> None:

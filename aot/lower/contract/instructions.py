@@ -39,6 +39,11 @@ class Kind:
         """Elements along ``k``."""
         return DEPTH_BYTES // self.bytes
 
+    @property
+    def is_small_float(self) -> bool:
+        """Whether it is a float of one byte."""
+        return self.bytes == 1 and self.sums == "f32"
+
 
 def word() -> ir.Type:
     """A register."""
@@ -106,6 +111,8 @@ def multiply(
     """``totals + left * right`` for 16 rows and 8 columns; a thread has two neighbours in a row, and below them two."""
     element = ir.Type.parse(kind.sums)
     given = [*left, *right]
+    if kind.is_small_float:
+        return _multiply_small_floats(kind, given, totals)
     if kind.name == "f16":
         pair = ir.VectorType.get([2], ir.F16Type.get())
         given = [llvm.BitcastOp(pair, each).result for each in given]
@@ -122,3 +129,17 @@ def multiply(
     four = ir.Type.parse(f"!llvm.struct<({', '.join([kind.sums] * 4)})>")
     made = ir.Operation.create("nvvm.mma.sync", [four], [*given, *totals], attributes).results[0]
     return [part(made, number, element) for number in range(4)]
+
+
+def _multiply_small_floats(kind: Kind, given: Sequence[ir.Value], totals: Sequence[ir.Value]) -> list[ir.Value]:
+    """The same: MLIR's operation does not know these types."""
+    name = f"llvm.nvvm.mma.m16n8k{kind.depth}.row.col.f32.{kind.name}.{kind.name}.f32"
+    operands = [*given, *totals]
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    four = ir.Type.parse("!llvm.struct<(f32, f32, f32, f32)>")
+    made = ir.Operation.create("llvm.call_intrinsic", [four], operands, attributes).results[0]
+    return [part(made, number, ir.F32Type.get()) for number in range(4)]

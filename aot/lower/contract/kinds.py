@@ -17,8 +17,14 @@ _KINDS = {
     ("bf16", ("arith.extf",)): Kind("bf16", 2, "f32"),
     ("i8", ("arith.extsi",)): Kind("s8", 1, "i32"),
     ("i8", ("arith.extui",)): Kind("u8", 1, "i32"),
+    ("f8E4M3FN", ("arith.extf",)): Kind("e4m3", 1, "f32"),
+    ("f8E5M2", ("arith.extf",)): Kind("e5m2", 1, "f32"),
 }
 """Element type in memory, and how it is widened: exactly."""
+
+
+HALF = Kind("f16", 2, "f32")
+"""What small floats are widened to where tensor cores do not know them: exactly."""
 
 
 def of(job: Problem) -> Kind | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf, vector
 
-from aot.lower import devicemath, rtcalls
+from aot.lower import codes, devicemath, rtcalls
 from aot.lower.contract import epilogue, extents, tiles
 from aot.lower.contract.epilogue import Place, accumulated
 from aot.lower.contract.problem import Factor, Problem, all_of
@@ -47,11 +47,16 @@ class Shape:
     """Whether columns are contiguous in the right factor."""
     lanes: int
     """Elements of a vector."""
+    under_way: int
+    """Vectors that a thread reads at a time."""
 
     @staticmethod
     def of(problem: Problem) -> Shape:
         """The shape for a problem."""
-        return Shape(problem.right.turned, VECTOR_BYTES // rtcalls.storage_bytes(problem.right.element))
+        lanes = VECTOR_BYTES // rtcalls.storage_bytes(problem.right.element)
+        # Conversions of small floats take registers.
+        few = any(codes.small_float(factor.element) for factor in problem.factors)
+        return Shape(problem.right.turned, lanes, _UNDER_WAY // 4 if few else _UNDER_WAY)
 
     @property
     def columns(self) -> int:
@@ -60,7 +65,7 @@ class Shape:
     @property
     def depth(self) -> int:
         """Elements along ``k`` of which a part has a multiple."""
-        return _THREADS // _ACROSS * _UNDER_WAY if self.turned else _WARP * self.lanes
+        return _THREADS // _ACROSS * self.under_way if self.turned else _WARP * self.lanes
 
     def wish(self, problem: Problem) -> Wish:
         """That this kernel computes it: one row, and vectors that are aligned and whole."""
@@ -161,13 +166,13 @@ class _Code:
     def _summed(self, start: Word, step: int, products: Products) -> ir.Value:
         """Whole turns with several reads under way, and the rest one by one."""
         first, zero = self.first + start, epilogue.zero(self.kind)
-        turn = step * _UNDER_WAY
+        turn = step * self.shape.under_way
         whole = (self.behind - self.first) // turn * turn + self.first
         loop = scf.ForOp(first.value, (whole + start).value, constant(turn).value, [zero])
         with ir.InsertionPoint(loop.body):
             k = Word(loop.induction_variable)
             total = loop.inner_iter_args[0]
-            for left, right in products([k + number * step for number in range(_UNDER_WAY)]):
+            for left, right in products([k + number * step for number in range(self.shape.under_way)]):
                 total = accumulated(total, left, right)
             scf.YieldOp([total])
         rest = scf.ForOp((whole + start).value, self.behind.value, constant(step).value, [loop.results[0]])

@@ -1,7 +1,7 @@
 """Factors that asynchronous copies cannot read are copied into memory that they can.
 
 In: a factor, and whether it can be read as it is (a value of host code where the call decides). Out: a Factor: the
-one given, or its elements in rows that begin at multiples of 16 bytes.
+one given, or its elements, of the type that tensor cores multiply, in rows that begin at multiples of 16 bytes.
 
 Without a need for it the buffer has no bytes and the copy is not launched; the kernel after it is one and the same.
 """
@@ -15,7 +15,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls, tiling
-from aot.lower.contract import epilogue, tiles
+from aot.lower.contract import epilogue, kinds, tiles
 from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.problem import Factor, any_of
 from aot.lower.contract.words import Word
@@ -43,6 +43,8 @@ class _Copy:
     """Rows of a factor, and how they lie in the buffer; all extents are indices."""
 
     factor: Factor
+    element: ir.Type
+    """Of the buffer."""
     turned: bool
     batch: tuple[Word, ...]
     rows: Word
@@ -76,7 +78,7 @@ def packed(
     size = copy.total * copy.lanes
     if not isinstance(needless, bool):
         size = Word(rtcalls.index(0)).where(needless, size)
-    buffer = memref.AllocOp(ir.MemRefType.get([rtcalls.DYNAMIC], factor.element), [size.value], []).result
+    buffer = memref.AllocOp(ir.MemRefType.get([rtcalls.DYNAMIC], copy.element), [size.value], []).result
     tiles.either(needless, lambda: None, lambda: _launch(copy, buffer))
     other = _of_buffer(copy, extents, buffer)
     return Packed(other if isinstance(ready, bool) else _either(ready, factor, other), buffer)
@@ -91,9 +93,10 @@ def _planned(factor: Factor, extents: Extents, kind: Kind) -> _Copy:
         rtcalls.index(1) if stride.static == 0 else each.value for each, stride in zip(batch, factor.batch, strict=True)
     ]
     vectors = Word(columns.value).tiles(lanes)
-    return _Copy(
-        factor, turned, tuple(Word(each) for each in own), Word(rows.value), Word(columns.value), vectors, lanes
-    )
+    # What is wider in the buffer is widened there as it is in the source: exactly.
+    element = factor.element if kinds.of_factor(factor) == kind else ir.Type.parse(kind.name)
+    outside = tuple(Word(each) for each in own)
+    return _Copy(factor, element, turned, outside, Word(rows.value), Word(columns.value), vectors, lanes)
 
 
 def _of_buffer(copy: _Copy, extents: Extents, buffer: ir.Value) -> Factor:
@@ -107,7 +110,7 @@ def _of_buffer(copy: _Copy, extents: Extents, buffer: ir.Value) -> Factor:
     sizes = [*batch, *((k, outer) if copy.turned else (outer, k))]
     layout = [*strides, pitch, epilogue.constant_index(1)]
     view = memref.ReinterpretCastOp(
-        _type(copy.factor.element, sizes, layout, 0),
+        _type(copy.element, sizes, layout, 0),
         buffer,
         [],
         [each.value for each in sizes if each.static is None],
@@ -192,13 +195,16 @@ def _vector(copy: _Copy, buffer: ir.Value, number: Word) -> None:
 
 
 def _element(copy: _Copy, batch: list[ir.Value], row: Word, column: Word) -> ir.Value:
-    """An element of the factor; zero behind its last column."""
-    kind = copy.factor.element
+    """An element of the buffer; zero behind the factor's last column."""
+    kind = copy.element
     outer, k = (column, row) if copy.turned else (row, column)
     branch = scf.IfOp(column.below(copy.columns), [kind], has_else=True)
     with ir.InsertionPoint(branch.then_block):
         at = copy.factor.indices(batch, outer.value, k.value)
-        scf.YieldOp([memref.LoadOp(copy.factor.memory, at).result])
+        value = memref.LoadOp(copy.factor.memory, at).result
+        if kind != copy.factor.element:
+            value = arith.TruncFOp(kind, copy.factor.converted(value)).result
+        scf.YieldOp([value])
     with ir.InsertionPoint(branch.else_block):
         scf.YieldOp([epilogue.zero(kind)])
     return branch.results[0]

@@ -44,6 +44,8 @@ _TILES = (
 )
 """Largest first, and how long a block takes in comparison; the last one's sums may come in parts."""
 _SMALL = _TILES[-1][0]
+_WIDENED = 2
+"""The first tile for small floats in images for 9.0, whose mma.sync takes them apart in registers."""
 _GATHERING = ((Tile(128, 64, 128, 32, 32, 3), 10), _TILES[-1])
 """For convolutions: more threads, since each holds the places of its rows."""
 _MULTIPROCESSORS = 132
@@ -53,8 +55,8 @@ _EVERYWHERE = 99 * 1024
 
 
 def _is_copied(factor: Factor, kind: Kind) -> ir.Value | bool:
-    """Whether asynchronous copies can read it; fragments of single bytes can be transposed by nothing."""
-    if (factor.turned and kind.bytes != 2) or not factor.has_address:
+    """Whether asynchronous copies can read it; only fragments of two bytes can be transposed."""
+    if (factor.turned and kind.bytes != 2) or not factor.has_address or kinds.of_factor(factor) != kind:
         return False
     return problem.is_wide(factor.memory, factor.strides)
 
@@ -74,7 +76,8 @@ def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
     ]
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
-    wishes = [vectors, flat, *_by_time(job, kind, _TILES)]
+    candidates = _TILES[_WIDENED:] if hopper and kind.is_small_float else _TILES
+    wishes = [vectors, flat, *_by_time(job, kind, candidates)]
     emitters: list[Callable[[], None]] = []
     if hopper and wgmmafit.covers(ready):
         condition, emitter = wgmmachoice.offer(ready)
@@ -83,7 +86,7 @@ def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
     split = splitting.plan(job, wishes)
     work = _work(ready, kind)
     emitters.insert(0, lambda: matvec.launch(job, split))
-    emitters += [_emitter(work, tile, need, split) for tile in (_FLAT, *(each for each, _ in _TILES))]
+    emitters += [_emitter(work, tile, need, split) for tile in (_FLAT, *(each for each, _ in candidates))]
     splitting.launch(wishes, emitters)
     splitting.combine(job, split, work.wide, work.width)
     for each in packed:
@@ -97,8 +100,8 @@ def _work(job: Problem, kind: Kind, window: Window | None = None) -> Job:
     return Job(job, kind, left, right, width, extents.whole_vectors(job, width))
 
 
-def convolves(contraction: Contraction) -> bool:
-    """Whether windows over the left operand can be copied: whole chunks of a pixel's elements, one after the other."""
+def convolved(contraction: Contraction) -> Kind | None:
+    """What is multiplied if windows over the left operand can be copied: whole chunks of a pixel's elements."""
     left, right, out = (
         ir.MemRefType(each.value.type) for each in (contraction.left, contraction.right, contraction.out)
     )
@@ -107,11 +110,12 @@ def convolves(contraction: Contraction) -> bool:
         for each, conversions in zip((left, right), contraction.conversions, strict=True)
     )
     if kind is None or kind != other or kind.sums != str(out.element_type):
-        return False
+        return None
     plain = left == ir.MemRefType.get(left.shape, left.element_type)
     last = contraction.left.windows[-1]
     alone = last == ((contraction.k[-1], 1),)
-    return plain and alone and left.shape[-1] > 0 and left.shape[-1] * kind.bytes % CHUNK == 0
+    whole = left.shape[-1] > 0 and left.shape[-1] * kind.bytes % CHUNK == 0
+    return kind if plain and alone and whole else None
 
 
 def _convolution(job: Problem, window: Window, kind: Kind, need: str, *, hopper: bool) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf
+from mlir.dialects import arith, gpu, llvm, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
 from aot.lower.contract import boxes, hopper, kinds, registers, wgmmastore
@@ -216,23 +216,35 @@ class Kernel:
             slot = number % tile.stages
             hopper.wait(self.full(slot), number // tile.stages & 1)
             moved = slot.wide() * (tile.stage_bytes >> 4)
-            sums = self._products(list(loop.inner_iter_args), left + moved, right + moved)
-            # The group before this one is done, and so is its stage; the first step has none before it.
-            hopper.await_products(1)
-            self._release((number - 1) % tile.stages, _differs(step, 0))
+            sums = list(loop.inner_iter_args)
+            if self.kind.is_small_float:
+                # Tensor cores keep few bits of their sums: those of a stage are added up in full precision.
+                fresh = [llvm.UndefOp(zero.type).result] * each
+                parts = self._products(fresh, left + moved, right + moved, fresh=True)
+                hopper.await_products(0)
+                self._release(slot, None)
+                sums = [hopper.added(*pair) for pair in zip(sums, parts, strict=True)]
+            else:
+                sums = self._products(sums, left + moved, right + moved)
+                # The group before this one is done, and so is its stage; the first step has none before it.
+                hopper.await_products(1)
+                self._release((number - 1) % tile.stages, _differs(step, 0))
             scf.YieldOp(sums)
-        hopper.await_products(0)
-        self._release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.splits else None)
+        if not self.kind.is_small_float:
+            hopper.await_products(0)
+            self._release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.splits else None)
         return list(loop.results)
 
-    def _products(self, sums: list[ir.Value], left: Word, right: Word) -> list[ir.Value]:
+    def _products(self, sums: list[ir.Value], left: Word, right: Word, *, fresh: bool = False) -> list[ir.Value]:
+        """The sums with a stage's products; ``fresh``: these alone."""
         hopper.begin_products()
         turned = (self.job.left.turned, self.job.right.turned)
         for step in range(SWIZZLE_ROW // DEPTH_BYTES):
             for number, total in enumerate(sums):
                 one = hopper.moved(left, self._steps[0] * step + number * 64 * SWIZZLE_ROW)
                 other = hopper.moved(right, self._steps[1] * step)
-                sums[number] = hopper.multiply(total, one, other, self.tile.columns, self.kind, turned)
+                first = fresh and not step
+                sums[number] = hopper.multiply(total, one, other, self.tile.columns, self.kind, turned, fresh=first)
         hopper.end_products()
         return sums
 

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import asked, problem, tiles, wgmma, wgmmafit
+from aot.lower.contract import asked, kinds, problem, tiles, wgmma, wgmmafit
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmatile import ALONG, BESIDE, Tile
 from aot.lower.contract.words import Word
@@ -97,6 +97,9 @@ class _Rules:
         self.batches: Number = 1
         for each in job.batch:
             self.batches = _times(self.batches, _number(each))
+        kind = kinds.of(job)
+        self.adds = kind is not None and kind.is_small_float
+        """Whether sums of stages are added up in registers of their own: there is no room for large tiles."""
         known = all(isinstance(each, int) for each in (self.m, self.n, self.batches))
         self.known = known
         self.places: Number = _MULTIPROCESSORS if known else Word(rtcalls.multiprocessors())
@@ -119,18 +122,24 @@ class _Rules:
     def _known(self, few: ir.Value | bool = False) -> list[Rule]:
         if few is True or self._is_single() is True:
             return [Rule(True, _SINGLE_PAIR if few is not True and self._misplaced() is True else _SINGLE)]
-        costs = [(cost, tile) for tile in _CANDIDATES if isinstance(cost := self._cost(tile), int)]
+        candidates = (_SQUARE,) if self.adds else _CANDIDATES
+        costs = [(cost, tile) for tile in candidates if isinstance(cost := self._cost(tile), int)]
         best = min(costs, key=lambda each: each[0])[1]
         if best == _LARGE and self._pays_to_share() is True:
             best = _PAIR
         return [Rule(True, best)]
 
     def _unknown(self, few: ir.Value | bool = False) -> list[Rule]:
+        singles = [
+            Rule(_both(_both(self._is_single(), _not(few)), self._misplaced()), _SINGLE_PAIR),
+            Rule(problem.any_of([few, self._is_single()]), _SINGLE),
+        ]
+        if self.adds:
+            return [*singles, Rule(True, _SQUARE)]
         large, wide, small = (self._cost(tile) for tile in (_LARGE, _WIDE, _SMALL))
         best = _both(_at_most(large, wide), _at_most(large, small))
         return [
-            Rule(_both(_both(self._is_single(), _not(few)), self._misplaced()), _SINGLE_PAIR),
-            Rule(problem.any_of([few, self._is_single()]), _SINGLE),
+            *singles,
             Rule(_both(best, self._pays_to_share()), _PAIR),
             Rule(best, _LARGE),
             Rule(_at_most(wide, small), _WIDE),
