@@ -30,7 +30,6 @@ FILE_NAME = "aot.toml"
 EDITION = 1
 """The only edition so far. A change that breaks files gets the next number; old ones keep their meaning."""
 COMPRESS = ("none", "fast", "size", "auto")
-ACCUMULATE = ("f32", "native")
 CUDA = (12, 13)
 HOSTS = ("x86-64", "aarch64")
 
@@ -69,6 +68,8 @@ class SourceSettings:
     """The first architecture it can be built for."""
     accumulate: str = "f32"
     """Of f16 and bf16 reductions: wide, or in the element's own type."""
+    precision: str = "f32"
+    """Of products of f32 matrices: exact, or as tensor cores read f32."""
     passes: tuple[str, ...] = ()
     """MLIR passes that run on the parsed source before anything else."""
     wishes: tuple[Wish, ...] = ()
@@ -152,7 +153,8 @@ BUILD_KEYS: Mapping[str, Check] = {
 SOURCE_KEYS: Mapping[str, Check] = {
     "archs": _archs,
     "min-arch": _text,
-    "accumulate": _choice(*ACCUMULATE),
+    "accumulate": _choice("f32", "native"),
+    "precision": _choice("f32", "tf32"),
     "passes": _texts,
     "function": lambda value: "",
 }
@@ -213,8 +215,7 @@ def _source(name: str, table: Mapping[str, Any], path: str, lines: Mapping[str, 
 
 
 def _place(path: str, lines: Mapping[str, int], key: str) -> str:
-    line = lines.get(key)
-    return f"{path}:{line}" if line else path
+    return f"{path}:{lines[key]}" if key in lines else path
 
 
 def check_sources(config: Config, names: Sequence[str]) -> None:
@@ -257,10 +258,9 @@ class _Problems:
         self.found.append((line, f"{self.path}{f':{line}' if line else ''}: {key}: {text}"))
 
     def unknown(self, prefix: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
-        for key in table:
-            if key not in known:
-                dotted = f"{prefix}.{key}" if prefix else key
-                self.add(dotted, f"unknown key{_nearest(key, known)}; known are {', '.join(known)}")
+        for key in [each for each in table if each not in known]:
+            told = f"unknown key{_nearest(key, known)}; known are {', '.join(known)}"
+            self.add(f"{prefix}.{key}".lstrip("."), told)
 
     def table(self, name: str, table: Any, keys: Mapping[str, Check]) -> None:
         if not isinstance(table, dict):

@@ -69,6 +69,8 @@ class CompileJob:
     """Schedules that ``aot.toml`` names."""
     lineinfo: bool = False
     """Machine code says which line it comes from."""
+    precision: str = "f32"
+    """Of products of f32 matrices, where the source does not say it."""
 
 
 @dataclass(frozen=True)

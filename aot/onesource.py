@@ -114,6 +114,7 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText], dropped: tuple[
         names=names,
         options=Options(
             wide_accumulation=job.accumulate == "f32",
+            precision=job.precision,
             wishes=job.wishes,
             dropped=dropped,
             capabilities=tuple(sorted({arch.target(image).capability for _, image in job.images})),

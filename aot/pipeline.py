@@ -142,6 +142,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         compress=planned.compress,
         lineinfo=planned.lineinfo,
         accumulate=source.accumulate,
+        precision=source.precision,
         passes=source.passes,
         wishes=source.wishes,
         toolkit=planned.toolkit,

@@ -102,6 +102,7 @@ class PlannedSource:
     file: SourceFile
     selection: Selection
     accumulate: str
+    precision: str
     passes: tuple[str, ...]
     wishes: tuple[Wish, ...]
 
@@ -243,7 +244,7 @@ def _select(
         place = f"{settings.place(f'source.{source.name}')}: [source.{source.name}]"
         picked = selection.for_source(requested.targets, own, place, automatic_ptx=automatic_ptx)
         if picked.picks or requested.host:
-            chosen.append(PlannedSource(source, picked, own.accumulate, own.passes, own.wishes))
+            chosen.append(PlannedSource(source, picked, own.accumulate, own.precision, own.passes, own.wishes))
         else:
             left_out.append(source.name)
     if not chosen:

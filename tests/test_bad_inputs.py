@@ -70,6 +70,7 @@ BROKEN = (
     Fault("host_memory_returned", 1, r"returned\.mlir:8(:\d+)?: error: .*memory of the host"),
     Fault("launch_attributes_do_not_fit", 1, r"attributes\.mlir:2(:\d+)?: error: .*aot\.grid"),
     Fault("attribute_misspelt", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.gird: .*did you mean aot\.grid"),
+    Fault("unknown_precision", 1, r"products\.mlir:2(:\d+)?: error: 'aot\.precision' is 'fast': 'f32' and 'tf32' are"),
     Fault("block_too_large", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.block: 2048 threads; .*at most 1024"),
     Fault("argument_name_is_no_text", 1, r"named\.mlir:2(:\d+)?: error: aot\.name = 3 : i64 of argument 0: no"),
     Fault("argument_name_is_a_keyword", 1, r"named\.mlir:1(:\d+)?: error: aot\.name = \"lambda\" of argument 1"),

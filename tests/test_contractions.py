@@ -176,6 +176,31 @@ def test_small_floats_of_older_gpus(capability: Capability, schedules: set[str])
     _check(built, einsum, extents, types)
 
 
+PRECISIONS = {
+    "of the source": ("", "", "tf32", "mma"),
+    "of a function": ("", ' attributes {aot.precision = "tf32"}', "f32", "mma"),
+    "of an operation": ('aot.precision = "tf32", ', "", "f32", "mma"),
+    "exact": ("", "", "f32", "ffma"),
+    "exact by its own word": (
+        'aot.precision = "f32", ',
+        ' attributes {aot.precision = "tf32"}',
+        "tf32",
+        "ffma",
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "function", "source", "schedule"), PRECISIONS.values(), ids=PRECISIONS)
+def test_a_precision_may_be_asked_for(own: str, function: str, source: str, schedule: str) -> None:
+    einsum, extents = TENSOR_CORES["odd"]
+    types = ("f32", "f32", "f32")
+    text = generic(einsum, extents, types).replace("linalg.generic {", f"linalg.generic {{{own}")
+    text = text.replace(" {\n  %r", f"{function} {{\n  %r", 1)
+    built = build(text, options=Options(precision=source))
+    assert f'aot.schedule = "{schedule}"' in built.ir
+    _check(built, einsum, extents, types)
+
+
 TILES = [tile for tile, _ in tensorcores._TILES]
 
 

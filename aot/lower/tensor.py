@@ -32,6 +32,7 @@ from aot.lower import (
     leftovers,
     mapped,
     numerics,
+    precision,
     resultextents,
     results,
     schedule,
@@ -58,6 +59,8 @@ class Options:
 
     wide_accumulation: bool = True
     """f16 and bf16 reductions accumulate in f32; a sum of many small values would stand still otherwise."""
+    precision: str = precision.EXACT
+    """Of products of f32 matrices, where the source does not say it."""
     fast: bool = True
     """Schedules by class where one covers the work; else the general one for all of it."""
     wishes: tuple[Wish, ...] = ()
@@ -86,6 +89,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     """Lower all functions of a module; the module is changed."""
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
+    precision.mark(module, options.precision)
     _to_linalg(module, options)
     shapecheck.insert(module, functions)
     results.aim(module, functions)
@@ -103,6 +107,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
         dispatch.generalize(module)
         contractions.emit(module, wished.free(functions), Images(options.capabilities), wished)
         dump("contractions", module)
+    precision.forget(module)
     general = dispatch.emit(module, functions, wished) if options.fast else General()
     dump("regions", module)
     launches.emit(module, functions)

@@ -25,12 +25,15 @@ class Kind:
     """What torch calls the factors' type."""
     most: int = 8
     """Up to it the type has every integer."""
+    attributes: str = ""
+    """Of the product."""
 
 
 KINDS = {
     "f16": Kind("f16", "f32", "float16"),
     "bf16": Kind("bf16", "f32", "bfloat16"),
     "f32": Kind("f32", "f32", "float32"),
+    "tf32": Kind("f32", "f32", "float32", attributes='{aot.precision = "tf32"} '),
     "f64": Kind("f64", "f64", "float64"),
     "i8": Kind("i8", "i32", "int8", 127),
     "e4m3": Kind("f8E4M3FN", "f32", "float8_e4m3fn"),
@@ -42,7 +45,7 @@ func.func @{name}(%a: {a}, %b: {b}, %c: {c}) -> {c} {{
   %zero = arith.constant {zero} : {element}
   %clean = linalg.fill ins(%zero : {element}) outs(%c : {c}) -> {c}
   %product = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<{map}>,
-      affine_map<(m, n, k) -> (m, n)>] ins(%a, %b : {a}, {b}) outs(%clean : {c}) -> {c}
+      affine_map<(m, n, k) -> (m, n)>] {attributes}ins(%a, %b : {a}, {b}) outs(%clean : {c}) -> {c}
   return %product : {c}
 }}
 """
@@ -63,6 +66,7 @@ def functions(kind: Kind, layout: str) -> str:
             element=kind.result,
             zero="0.0" if kind.result.startswith("f") else "0",
             map=map_,
+            attributes=kind.attributes,
         )
     return text
 

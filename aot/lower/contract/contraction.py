@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg
 
-from aot.lower import factors
+from aot.lower import factors, precision
 from aot.lower.fast.extents import Extents, Key
 
 
@@ -45,6 +45,8 @@ class Contraction:
     """From the elements of left and right to the factors."""
     extents: tuple[Key, ...]
     """Of each loop."""
+    tf32: bool
+    """Whether products may be rounded so."""
     batch: tuple[int, ...]
     m: tuple[int, ...]
     n: tuple[int, ...]
@@ -54,7 +56,7 @@ class Contraction:
     def turned(self) -> Contraction:
         """The same product as the transpose of another one."""
         return Contraction(
-            *(self.op, self.right, self.left, self.out, self.conversions[::-1], self.extents),
+            *(self.op, self.right, self.left, self.out, self.conversions[::-1], self.extents, self.tf32),
             *(self.batch, self.n, self.m, self.k),
         )
 
@@ -135,7 +137,8 @@ def _sorted(
         return "it sums nothing up"
     if not m and not n:
         return "its results are not a matrix"
-    found = Contraction(op, left, right, out, conversions, extents, batch, m, n, k)
+    tf32 = precision.is_tf32(op.regions[0].blocks[0])
+    found = Contraction(op, left, right, out, conversions, extents, tf32, batch, m, n, k)
     found = found.turned() if not n or (m and out.loops[-1] in m) else found
     if found.right.windows or found.out.windows or (found.left.windows and (batch or not m)):
         return "a window runs over the columns of the result, or over every product"

@@ -121,7 +121,7 @@ def problem(match: Match, loops: Groups) -> Problem:
     element = ir.MemRefType(contraction.out.value.type).element_type
     batch = tuple(views_.extent(each) for each in loops.batch)
     m, n, k = (views_.extent(each) for each in (loops.m, loops.n, loops.k))
-    return Problem(batch, m, n, k, left, right, element, _epilogue(match, views_), window)
+    return Problem(batch, m, n, k, left, right, element, _epilogue(match, views_), window, contraction.tf32)
 
 
 @dataclass

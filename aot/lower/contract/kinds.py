@@ -1,6 +1,6 @@
 """What tensor cores multiply: element types as they lie in memory, and how the source widens them.
 
-In: a problem, or a factor. Out: a Kind; None where tensor cores compute something else.
+In: a problem, or a contraction. Out: a Kind; None where tensor cores would compute something else.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.instructions import Kind
-from aot.lower.contract.problem import Factor, Problem
+from aot.lower.contract.problem import Problem
 
 _KINDS = {
     ("f16", ("arith.extf",)): Kind("f16", 2, "f32"),
@@ -23,21 +24,26 @@ _KINDS = {
 """Element type in memory, and how it is widened: exactly."""
 
 
+_TF32 = Kind("tf32", 4, "f32")
 HALF = Kind("f16", 2, "f32")
 """What small floats are widened to where tensor cores do not know them: exactly."""
 
 
 def of(job: Problem) -> Kind | None:
     """What the factors of a problem are."""
-    left, right = (of_factor(each) for each in job.factors)
-    return left if left == right and left is not None and left.sums == str(job.accumulator) else None
+    sides = [(each.element, each.conversions) for each in job.factors]
+    return _of(sides, job.accumulator, tf32=job.tf32)
 
 
-def of_factor(factor: Factor) -> Kind | None:
-    """What a factor is."""
-    return of_elements(factor.element, factor.conversions)
+def of_contraction(contraction: Contraction) -> Kind | None:
+    """What the factors of a contraction are."""
+    operands = (contraction.left, contraction.right, contraction.out)
+    left, right, out = (ir.MemRefType(each.value.type).element_type for each in operands)
+    return _of(list(zip((left, right), contraction.conversions, strict=True)), out, tf32=contraction.tf32)
 
 
-def of_elements(element: ir.Type, conversions: Sequence[ir.Operation]) -> Kind | None:
-    """What elements are that are converted so."""
-    return _KINDS.get((str(element), tuple(each.name for each in conversions)))
+def _of(sides: Sequence[tuple[ir.Type, Sequence[ir.Operation]]], sums: ir.Type, *, tf32: bool) -> Kind | None:
+    left, right = (_KINDS.get((str(element), tuple(op.name for op in ops))) for element, ops in sides)
+    if tf32 and all(isinstance(element, ir.F32Type) and not ops for element, ops in sides):
+        left = right = _TF32
+    return left if left == right and left is not None and left.sums == str(sums) else None

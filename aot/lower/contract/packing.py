@@ -15,7 +15,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls, tiling
-from aot.lower.contract import epilogue, kinds, tiles
+from aot.lower.contract import epilogue, tiles
 from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.problem import Factor, any_of
 from aot.lower.contract.words import Word
@@ -94,7 +94,8 @@ def _planned(factor: Factor, extents: Extents, kind: Kind) -> _Copy:
     ]
     vectors = Word(columns.value).tiles(lanes)
     # What is wider in the buffer is widened there as it is in the source: exactly.
-    element = factor.element if kinds.of_factor(factor) == kind else ir.Type.parse(kind.name)
+    same = rtcalls.storage_bytes(factor.element) == kind.bytes
+    element = factor.element if same else ir.Type.parse(kind.name)
     outside = tuple(Word(each) for each in own)
     return _Copy(factor, element, turned, outside, Word(rows.value), Word(columns.value), vectors, lanes)
 

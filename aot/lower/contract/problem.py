@@ -117,6 +117,8 @@ class Problem:
     """In which the source wants the sum: ``f32``, ``f64``, ``i32``, ..."""
     epilogue: Epilogue
     window: Window | None = None
+    tf32: bool = False
+    """Whether products of f32 may be rounded so."""
     asked: Wish | None = None
     """What ``aot.toml`` wants."""
 

@@ -56,7 +56,8 @@ _EVERYWHERE = 99 * 1024
 
 def _is_copied(factor: Factor, kind: Kind) -> ir.Value | bool:
     """Whether asynchronous copies can read it; only fragments of two bytes can be transposed."""
-    if (factor.turned and kind.bytes != 2) or not factor.has_address or kinds.of_factor(factor) != kind:
+    as_it_is = factor.has_address and rtcalls.storage_bytes(factor.element) == kind.bytes
+    if not as_it_is or (factor.turned and kind.bytes != 2):
         return False
     return problem.is_wide(factor.memory, factor.strides)
 
@@ -102,14 +103,8 @@ def _work(job: Problem, kind: Kind, window: Window | None = None) -> Job:
 
 def convolved(contraction: Contraction) -> Kind | None:
     """What is multiplied if windows over the left operand can be copied: whole chunks of a pixel's elements."""
-    left, right, out = (
-        ir.MemRefType(each.value.type) for each in (contraction.left, contraction.right, contraction.out)
-    )
-    kind, other = (
-        kinds.of_elements(each.element_type, conversions)
-        for each, conversions in zip((left, right), contraction.conversions, strict=True)
-    )
-    if kind is None or kind != other or kind.sums != str(out.element_type):
+    kind, left = kinds.of_contraction(contraction), ir.MemRefType(contraction.left.value.type)
+    if kind is None:
         return None
     plain = left == ir.MemRefType.get(left.shape, left.element_type)
     last = contraction.left.windows[-1]
