@@ -156,6 +156,24 @@ void cpurun_mma(int32_t kind, int32_t a0, int32_t a1, int32_t a2, int32_t a3, in
   }
 }
 
+/* 8 rows times 8 columns, 4 deep, in f64: a lane has a number of either, and two neighbouring columns of a row. */
+void cpurun_mma_double(double a, double b, double c0, double c1) {
+  int32_t mine[4];
+  memcpy(mine, &a, 8);
+  memcpy(mine + 2, &b, 8);
+  const int32_t(*lanes)[10] = gather(mine, 4, 6);
+  int lane = current % WARP;
+  double sums[2] = { c0, c1 };
+  for (int n = 0; n < 2; n++)
+    for (int k = 0; k < 4; k++) {
+      double left, right;
+      memcpy(&left, lanes[lane / 4 * 4 + k], 8);
+      memcpy(&right, lanes[(lane % 4 * 2 + n) * 4 + k] + 2, 8);
+      sums[n] = fma(left, right, sums[n]);
+    }
+  memcpy(registers[current], sums, 16);
+}
+
 static char *shared_of(int64_t block) { return shared + block * SHARED; }
 
 void _mlir_ciface_cpurun_shared(bytes *out) {

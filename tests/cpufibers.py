@@ -37,6 +37,8 @@ def declare(module: Any) -> None:
         func.FuncOp("cpurun_wait", ir.FunctionType.get([word], []), visibility="private")
         func.FuncOp("cpurun_ldmatrix", ir.FunctionType.get([word, word], []), visibility="private")
         func.FuncOp("cpurun_mma", ir.FunctionType.get([word] * 11, []), visibility="private")
+        double = ir.F64Type.get()
+        func.FuncOp("cpurun_mma_double", ir.FunctionType.get([double] * 4, []), visibility="private")
         func.FuncOp("cpurun_register", ir.FunctionType.get([word], [word]), visibility="private")
         func.FuncOp("cpurun_exchange", ir.FunctionType.get([long, word], [long]), visibility="private")
         types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word, word], [])
@@ -215,6 +217,10 @@ def _ldmatrix(op: Any) -> list[ir.Value]:
 
 
 def _mma(op: Any) -> list[ir.Value]:
+    double = ir.F64Type.get()
+    if op.operands[0].type == double:
+        func.CallOp([], "cpurun_mma_double", list(op.operands))
+        return [_registers(op.results[0].type, double)]
     return _multiplied(op, str(op.attributes["multiplicandAPtxType"]).split("<")[1].strip(">"))
 
 
@@ -232,14 +238,22 @@ def _multiplied(op: Any, kind: str) -> list[ir.Value]:
 
 
 def _registers(kind: ir.Type, member: ir.Type) -> ir.Value:
-    """The four words that an instruction has left, as a struct."""
+    """The four words that an instruction has left, as a struct of words or of pairs of them."""
     word = ir.IntegerType.get_signless(32)
+    values = [func.CallOp([word], "cpurun_register", [_word(number)]).results[0] for number in range(4)]
+    if member == ir.F64Type.get():
+        values = [_pair(*values[first : first + 2]) for first in (0, 2)]
     made = llvm.UndefOp(kind).result
-    for number in range(4):
-        value = func.CallOp([word], "cpurun_register", [_word(number)]).results[0]
-        value = value if member == word else llvm.BitcastOp(member, value).result
+    for number, value in enumerate(values):
+        value = value if member == value.type else llvm.BitcastOp(member, value).result
         made = llvm.InsertValueOp(made, value, ir.DenseI64ArrayAttr.get([number])).result
     return made
+
+
+def _pair(low: ir.Value, high: ir.Value) -> ir.Value:
+    long = ir.IntegerType.get_signless(64)
+    one, other = (arith.ExtUIOp(long, each).result for each in (low, high))
+    return arith.OrIOp(one, arith.ShLIOp(other, arith.ConstantOp(long, 32).result).result).result
 
 
 _TENSOR_CORES = {

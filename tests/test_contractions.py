@@ -16,7 +16,7 @@ import pytest
 from cpurun import Program, build
 
 from aot.arch import Capability
-from aot.lower.contract import tensorcores
+from aot.lower.contract import dmma, tensorcores
 from aot.lower.tensor import Options
 from aot.wishes import Wish
 
@@ -174,6 +174,16 @@ def test_small_floats_of_older_gpus(capability: Capability, schedules: set[str])
     built = program(generic(einsum, extents, types), capability=capability)
     assert {name for name in ("pack", "mma", "ffma") if f'aot.schedule = "{name}"' in built.ir} == schedules
     _check(built, einsum, extents, types)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_doubles_on_tensor_cores(backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dmma, "LEAST_SHARED", 0)
+    types = ("f64", "f64", "f64")
+    built = build(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types), backwards=backwards)
+    assert 'aot.schedule = "dmma"' in built.ir
+    for m, n, k in ((130, 72, 37), (33, 130, 200)):
+        _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
 
 PRECISIONS = {

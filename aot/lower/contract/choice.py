@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
 
 from aot.arch import Capability
 from aot.lower import rtcalls
 from aot.lower.contract import (
+    dmma,
     epilogue,
     extents,
     ffma,
     kinds,
     matvec,
+    registertile,
     splitting,
     tensorcores,
     tiles,
@@ -29,10 +32,12 @@ from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
 AMPERE, _ADA, HOPPER = (8, 0), (8, 9), (9, 0)
-_SINGLE = (ffma.Tile(64, 128, 16, 2, 8, 16, 3), ffma.Tile(128, 128, 16, 2, 16, 8, 2))
+_SINGLE = (ffma.Tile(64, 128, 8, 16, 3), ffma.Tile(128, 128, 16, 8, 2))
 """Tiles for sums of 4 bytes, for few rows and for many."""
-_DOUBLE = (ffma.Tile(32, 64, 16, 2, 8, 16, 4), ffma.Tile(64, 64, 16, 2, 16, 8, 3))
+_DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
 """And for sums of 8 bytes."""
+_DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
+"""GPUs whose tensor cores are faster in f64 than their other units."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,10 @@ class Images:
     def some(self, capability: Capability) -> bool:
         """Whether an image is known to be for exactly this capability."""
         return capability in self.capabilities
+
+    def any_of(self, capabilities: frozenset[Capability]) -> bool:
+        """Whether an image may be for one of these."""
+        return not self.capabilities or not capabilities.isdisjoint(self.capabilities)
 
 
 def covers(contraction: Contraction, images: Images) -> bool:
@@ -84,12 +93,12 @@ class Units:
 
 def launch(job: Problem, images: Images) -> None:
     """Emit the launches at the insertion point: on the best units, and on others for images that lack these."""
-    _launch(_units(job, hopper=images.some(HOPPER)), job, images)
+    _launch(_units(job, images), job, images)
 
 
 def _launch(units: Sequence[Units], job: Problem, images: Images) -> None:
     if not units:
-        _on_ordinary_units(job, None)
+        _on_ordinary_units(job, None, images)
         return
     best, *others = units
     served = images.least(best.since)
@@ -101,12 +110,12 @@ def _launch(units: Sequence[Units], job: Problem, images: Images) -> None:
         tiles.either(rtcalls.serves(best.name), lambda: best.launch(best.name), lambda: _launch(others, job, images))
 
 
-def _units(job: Problem, *, hopper: bool) -> list[Units]:
+def _units(job: Problem, images: Images) -> list[Units]:
     """The best ones first."""
     kind = kinds.of(job)
     if kind is None:
-        return [Units(AMPERE, lambda need: _on_ordinary_units(job, need))]
-    found = [_cores(job, kind, hopper=hopper)]
+        return [Units(AMPERE, lambda need: _on_ordinary_units(job, need, images))]
+    found = [_cores(job, kind, hopper=images.some(HOPPER))]
     return [*found, _cores(job, kinds.HALF, hopper=False)] if kind.is_small_float else found
 
 
@@ -114,22 +123,43 @@ def _cores(job: Problem, kind: Kind, *, hopper: bool) -> Units:
     return Units(_since(kind), lambda need: tensorcores.launch(job, kind, need, hopper=hopper))
 
 
-def _on_ordinary_units(job: Problem, need: str | None) -> None:
+def _on_ordinary_units(job: Problem, need: str | None, images: Images) -> None:
     width = epilogue.width(job.epilogue)
     wide = extents.whole_vectors(job, width)
-    work = ffma.Job(job, width, wide)
-    few, many = _SINGLE if rtcalls.storage_bytes(job.accumulator) == 4 else _DOUBLE
-    candidates = [(extents.at_most(job.m, few.rows), few), (True, many)]
-    if need is None:
-        # Registers hold parts of tiles, too, and have no room for many sums.
-        candidates = [(True, few)]
+    candidates = _candidates(registertile.Job(job, width, wide), need, images)
     wishes = [matvec.Shape.of(job).wish(job)]
-    wishes += [Wish(condition, *tile.extents, tile.depth, in_parts=True) for condition, tile in candidates]
+    wishes += [Wish(each.condition, *each.extents, in_parts=True) for each in candidates]
     split = splitting.plan(job, wishes)
-    kernels = [_emitter(work, tile, need, split) for _, tile in candidates]
+    kernels = [partial(each.launch, split) for each in candidates]
     splitting.launch(wishes, [lambda: matvec.launch(job, split), *kernels])
     splitting.combine(job, split, wide, width)
 
 
-def _emitter(job: ffma.Job, tile: ffma.Tile, need: str | None, split: Split | None) -> Callable[[], None]:
-    return lambda: ffma.launch(job, tile, need, split)
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A kernel, and when it may run."""
+
+    condition: ir.Value | bool
+    extents: tuple[int, int, int]
+    """Rows, columns and depth of its tile."""
+    launch: Callable[[Split | None], None]
+
+
+def _candidates(job: registertile.Job, need: str | None, images: Images) -> list[_Candidate]:
+    """Kernels that read numbers one by one, the best first; the last one always runs."""
+    problem = job.problem
+    few, many = _SINGLE if rtcalls.storage_bytes(problem.accumulator) == 4 else _DOUBLE
+
+    def plain(condition: ir.Value | bool, tile: ffma.Tile) -> _Candidate:
+        extents_ = (*tile.extents, tile.depth)
+        return _Candidate(condition, extents_, lambda split: ffma.launch(job, tile, need, split))
+
+    if need is None:
+        # Registers hold parts of tiles, too, and have no room for many sums.
+        return [plain(True, few)]
+    found = [plain(extents.at_most(problem.m, few.rows), few), plain(True, many)]
+    if isinstance(problem.accumulator, ir.F64Type) and images.any_of(_DOUBLES):
+        form = dmma.FORM
+        faster = extents.has_shared(dmma.LEAST_SHARED)
+        found.insert(1, _Candidate(faster, (*form.extents, form.depth), lambda split: dmma.launch(job, need, split)))
+    return found

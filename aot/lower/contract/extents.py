@@ -81,6 +81,11 @@ def at_most(extent: Extent, number: int) -> ir.Value | bool:
     return arith.CmpIOp(arith.CmpIPredicate.ule, extent.value, rtcalls.index(number)).result
 
 
+def has_shared(size: int) -> ir.Value:
+    """Whether blocks of the GPU may have so many bytes of shared memory; a question of the call."""
+    return arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.shared_limit(), rtcalls.index(size)).result
+
+
 def is_wide(job: Problem, factor: Factor, outer: Extent) -> ir.Value | bool:
     """Whether vectors of a factor are aligned, and the contiguous loop ends with a whole one."""
     along = outer if factor.turned else job.k

@@ -143,3 +143,22 @@ def _multiply_small_floats(kind: Kind, given: Sequence[ir.Value], totals: Sequen
     four = ir.Type.parse("!llvm.struct<(f32, f32, f32, f32)>")
     made = ir.Operation.create("llvm.call_intrinsic", [four], operands, attributes).results[0]
     return [part(made, number, ir.F32Type.get()) for number in range(4)]
+
+
+def multiply_doubles(left: ir.Value, right: ir.Value, totals: Sequence[ir.Value]) -> list[ir.Value]:
+    """``totals + left * right`` in f64, for 8 rows and 8 columns, 4 deep; a thread has two neighbours in a row.
+
+    Lanes in turn have the 4 numbers of a row of the left factor, or of a column of the right one.
+    """
+    kind = ir.Attribute.parse("#nvvm.mma_type<f64>")
+    attributes = {
+        "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>"),
+        "layoutB": ir.Attribute.parse("#nvvm.mma_layout<col>"),
+        "shape": ir.Attribute.parse("#nvvm.shape<m = 8, n = 8, k = 4>"),
+        "multiplicandAPtxType": kind,
+        "multiplicandBPtxType": kind,
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 2]),
+    }
+    two = ir.Type.parse("!llvm.struct<(f64, f64)>")
+    made = ir.Operation.create("nvvm.mma.sync", [two], [left, right, *totals], attributes).results[0]
+    return [part(made, number, ir.F64Type.get()) for number in range(2)]

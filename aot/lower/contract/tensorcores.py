@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir import ir
-from mlir.dialects import arith
 
 from aot.lower import rtcalls
 from aot.lower.contract import (
@@ -144,7 +143,7 @@ def _by_time(job: Problem, kind: Kind, candidates: Sequence[tuple[Tile, int]]) -
             found.insert(0, Wish(False, *_shape(tile, kind), in_parts=False))
             continue
         mine = extents.rounds(job, tile.rows, tile.columns, _MULTIPROCESSORS, time)
-        fits = tile.shared_bytes <= _EVERYWHERE or _has_shared(tile.shared_bytes)
+        fits = tile.shared_bytes <= _EVERYWHERE or extents.has_shared(tile.shared_bytes)
         condition = True if best is None else all_of([extents.no_more(mine, best), fits])
         found.insert(0, Wish(condition, *_shape(tile, kind), in_parts=tile is _SMALL))
         best = mine if best is None else extents.least(mine, best)
@@ -153,7 +152,3 @@ def _by_time(job: Problem, kind: Kind, candidates: Sequence[tuple[Tile, int]]) -
 
 def _emitter(work: Job, tile: Tile, need: str, split: Split | None) -> Callable[[], None]:
     return lambda: mmasync.launch(work, tile, need, split if tile in (_FLAT, _SMALL) else None)
-
-
-def _has_shared(size: int) -> ir.Value:
-    return arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.shared_limit(), rtcalls.index(size)).result

@@ -1,4 +1,4 @@
-"""A factor's tiles on their way to shared memory, for ``ffma``: there, neighbours are neighbours along its outer loop.
+"""A factor's tiles on their way to shared memory, number by number: there, neighbours are so along its outer loop.
 
 In: a factor, and how a tile lies in shared memory. Out: a Source, made in host code; in the kernel, a Side with the
 two halves of bringing a tile. Elements that are factors as they lie in memory are copied asynchronously, one by one:

@@ -1,0 +1,219 @@
+"""A kernel whose blocks hold a tile of the result in registers, and read the factors number by number.
+
+In: a problem, the tile's Form, and the Units that multiply. Out: a ``gpu.launch``.
+
+Both factors go through a ring of stages in shared memory (``numbercopies``), ``k`` outermost there. At the end the ring
+takes the sums, some rows of the tile after the others, for the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mlir import ir
+from mlir.dialects import gpu, scf
+
+from aot.lower import imageneeds
+from aot.lower.contract import instructions, tiles
+from aot.lower.contract.numbercopies import Place, Shape, Side, Source
+from aot.lower.contract.problem import Problem
+from aot.lower.contract.sharedarray import Shared
+from aot.lower.contract.splitting import Split
+from aot.lower.contract.tiles import Block, Target, Told, Worker
+from aot.lower.contract.words import Word, constant, narrow
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A problem, and how its results may be stored."""
+
+    problem: Problem
+    width: int
+    """Neighbouring results that are stored at a time if ``wide``."""
+    wide: ir.Value | bool
+    """Whether all results are whole vectors; a value of host code where that is known at the call only."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a block divides the work."""
+
+    name: str
+    """Of the schedule."""
+    rows: int
+    columns: int
+    depth: int
+    """Of ``k`` at a time."""
+    stages: int
+    """Of the ring."""
+    threads: int
+    blocks: int
+    """On a multiprocessor: a thread has the registers that this leaves it."""
+    size: int
+    """Bytes of a number."""
+    pad: int
+    """Bytes by which a row in shared memory is longer, so that columns meet different banks."""
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
+    @property
+    def shapes(self) -> tuple[Shape, Shape]:
+        """Of the factors' tiles in shared memory."""
+        one, other = (
+            Shape(extent, self.depth, self.threads, self.size, extent * self.size + self.pad) for extent in self.extents
+        )
+        return one, other
+
+    @property
+    def starts(self) -> tuple[int, int]:
+        """Bytes of a stage at which the factors begin."""
+        return 0, self.depth * self.shapes[0].row_bytes
+
+    @property
+    def stage(self) -> int:
+        """Bytes of a stage."""
+        return self.starts[1] + self.depth * self.shapes[1].row_bytes
+
+    @property
+    def ring(self) -> int:
+        """Bytes of all stages."""
+        return self.stages * self.stage
+
+    def told(self, *, copied: bool) -> Told:
+        """For reports."""
+        sizes = {"rows": self.rows, "columns": self.columns, "depth": self.depth, "stages": self.stages}
+        return Told(self.name, {**sizes, "threads": self.threads}, () if copied else ("through registers",))
+
+
+class Units(Protocol):
+    """The multiplications of one thread."""
+
+    @property
+    def zeros(self) -> Sequence[ir.Value]:
+        """Its sums, before anything is added."""
+
+    @property
+    def heights(self) -> Sequence[int]:
+        """Rows of the tile that come to shared memory together, at the end."""
+
+    def multiplied(self, starts: tuple[Word, Word], sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """The sums with the products of a stage, whose factors begin at these addresses."""
+
+    def store(self, slab: Shared, part: int, sums: Sequence[ir.Value]) -> None:
+        """Put the thread's sums of some rows into shared memory, row by row."""
+
+
+def launch(job: Job, form: Form, units: Callable[[Word], Units], need: str | None, split: Split | None) -> None:
+    """Emit the kernel at the insertion point; it does one part of the sum if that is split.
+
+    ``units``: for the number of a thread. ``need``: the architecture of images that hold the kernel, and have
+    asynchronous copies; None: it does without these.
+    """
+    problem = job.problem
+    sources = [Source.of(factor, asynchronous=need is not None) for factor in problem.factors]
+    inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
+    with tiles.launch(inner, form.extents, form.threads, form.ring, form.told(copied=need is not None)) as block:
+        block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), form.blocks)
+        if need:
+            imageneeds.mark(block.launch, need)
+        _Code(job, form, units(block.thread), block, split).emit(sources)
+
+
+class _Code:
+    """The code of one kernel."""
+
+    def __init__(self, job: Job, form: Form, units: Units, block: Block, split: Split | None) -> None:
+        self.job, self.form, self.units, self.block, self.split = job, form, units, block, split
+        self.first, self.behind, self.batch = constant(0), block.k, block.batch
+        if split is not None:
+            depth = narrow(split.depth.value)
+            self.first, self.batch = narrow(block.batch[0]) * depth, block.batch[1:]
+            self.behind = block.k.least(self.first + depth)
+        base = instructions.shared_base()
+        self.bases = [base + start for start in form.starts]
+
+    def emit(self, sources: Sequence[Source]) -> None:
+        block, last = self.block, self.form.stages - 1
+        corners = ((block.m0, block.m), (block.n0, block.n))
+        places = [Place(self.batch, *corner, self.behind, block.thread) for corner in corners]
+        given = zip(sources, self.form.shapes, places, self.bases, strict=True)
+        self.sides = [Side(*each) for each in given]
+        for stage in range(last):
+            offset = constant(stage * self.form.stage)
+            self._end(offset, self._begin(offset, constant(stage)))
+        self._wait(last - 1)
+        turns = (self.behind - self.first).tiles(self.form.depth)
+        carried = [*self.units.zeros, constant(0).value, constant(last * self.form.stage).value]
+        loop = scf.ForOp(constant(0).value, turns.value, constant(1).value, carried)
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp(self._turn(Word(loop.induction_variable), list(loop.inner_iter_args)))
+        self._wait(0)
+        self._finish(list(loop.results)[:-2])
+
+    def _begin(self, stage: Word, turn: Word) -> list[list[ir.Value]]:
+        """Have the tiles of a turn brought to a stage."""
+        moving = [side.begin(stage, self.first + turn * self.form.depth) for side in self.sides]
+        if any(side.is_copied for side in self.sides):
+            instructions.commit()
+        return moving
+
+    def _end(self, stage: Word, moving: Sequence[Sequence[ir.Value]]) -> None:
+        for side, values in zip(self.sides, moving, strict=True):
+            side.end(stage, values)
+
+    def _wait(self, groups: int) -> None:
+        """Until at most so many stages are on their way, for all threads, and all have done with the one before."""
+        if any(side.is_copied for side in self.sides):
+            instructions.wait(groups)
+        gpu.BarrierOp()
+
+    def _turn(self, turn: Word, carried: list[ir.Value]) -> list[ir.Value]:
+        """One tile of depth: the stage that is filled was last read in the turn before, whose end is a barrier."""
+        last = self.form.stages - 1
+        reads, writes = (Word(each) for each in carried[-2:])
+        moving = self._begin(writes, turn + last)
+        left, right = (base + reads for base in self.bases)
+        sums = self.units.multiplied((left, right), carried[:-2])
+        self._end(writes, moving)
+        self._wait(last - 1)
+        return [*sums, self._next(reads).value, self._next(writes).value]
+
+    def _next(self, stage: Word) -> Word:
+        behind = stage + self.form.stage
+        return behind.where(behind.below(self.form.ring), 0)
+
+    def _finish(self, sums: Sequence[ir.Value]) -> None:
+        heights = self.units.heights
+        row = self.form.shapes[1].row_bytes // self.form.size
+        assert max(heights) * self.form.shapes[1].row_bytes <= self.form.ring
+        slab = Shared(self.job.problem.accumulator, [max(heights), row], 0)
+        top = self.block.m0
+        for part, height in enumerate(heights):
+            if part:
+                gpu.BarrierOp()
+            self.units.store(slab, part, sums)
+            gpu.BarrierOp()
+            self._give(slab, (top, self.block.n0), height)
+            top = top + height
+
+    def _give(self, slab: Shared, corner: tiles.Corner, rows: int) -> None:
+        worker, done = Worker(self.block.thread, self.form.threads), self.job.problem.epilogue
+
+        def give(target: Target) -> None:
+            tiles.give(self.block, slab, corner, (rows, self.form.columns), worker, target)
+
+        def give_results() -> None:
+            wide, single = (Target(done, self.batch, width) for width in (self.job.width, 1))
+            tiles.either(self.job.wide, lambda: give(wide), lambda: give(single))
+
+        if self.split is None:
+            give_results()
+            return
+        part = Target(self.split.epilogue, self.block.batch, self.split.width)
+        several = constant(1).below(narrow(self.split.parts.value))
+        tiles.either(several, lambda: give(part), give_results)
