@@ -2,7 +2,8 @@
  *
  * stream= takes an int, an object with __cuda_stream__ (torch, CuPy, cuda.core, numba), or one with .cuda_stream or .ptr.
  * Without it: the current stream of the arrays' framework, from the exchange API; else the array's __cuda_array_interface__
- * stream; else CuPy's current stream if CuPy is loaded; else the legacy default stream. */
+ * stream; else CuPy's current stream if CuPy is loaded, since that is who hands out such arrays, and addresses; else the legacy
+ * default stream. A function that gets no array has nothing to do with any framework: the legacy default stream. */
 #include "py.h"
 
 static int read_int(PyObject *number, void **stream) {
@@ -104,9 +105,13 @@ static int from_cupy(void **stream) {
   return status;
 }
 
+static int is_alone(const aot_call *call) { return !call->first_object && call->callable->function; }
+
 static int find_home(aot_call *call) {
   call->home = NULL;
   PyObject *array = call->first_object;
+  if (is_alone(call))
+    return 0;
   if (array) {
     const dl_exchange *exchange = call->first_kind.exchange;
     if (exchange && exchange->current_stream) {
@@ -132,7 +137,7 @@ static int find_home(aot_call *call) {
 PyObject *aot_stream_owner(const aot_call *call) {
   if (call->stream_option)
     return Py_NewRef(call->stream_option);
-  return cupy_stream();
+  return is_alone(call) ? NULL : cupy_stream();
 }
 
 int aot_stream_choose(aot_call *call) {
