@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum { MAX_RANK = 5, MAX_BOX = 256, NTYPES = 13, L2_PROMOTION_128B = 2, ZEROS_OUTSIDE = 0 };
-enum { MOST_PIXELS = 1024, LONGEST_STEP = 8, FARTHEST = 127 }; /* of a walk over pixels */
+enum { MOST_PIXELS = 1024, LONGEST_STEP = 8 };                 /* of a walk over pixels */
+static const int farthest[MAX_RANK + 1] = { 0, 0, 0, 32768, 128, 16 }; /* that it may end from an axis's end, by the number of axes */
 enum { KEPT = 64, A_LAUNCH = 8 };                              /* descriptors kept in all; those that one launch may take */
 static const char *const axis_order = "counted from the innermost";
 
@@ -36,7 +37,7 @@ static int check_axis(aot_frame *frame, const tile *t, uint32_t axis) {
   if (t->box[axis] < 1 || t->box[axis] > MAX_BOX)
     return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: the box is %u long on axis %u (%s), allowed are 1 to %d", t->box[axis], axis,
                       axis_order, MAX_BOX);
-  if (t->pixels && (t->element_strides[axis] < 1 || t->element_strides[axis] > LONGEST_STEP || t->last[axis] < -FARTHEST))
+  if (t->pixels && (t->element_strides[axis] < 1 || t->element_strides[axis] > LONGEST_STEP || t->last[axis] < -farthest[t->rank]))
     return aot_record(frame, AOT_E_LIMIT, "TMA descriptor: a walk in steps of %u that ends at %d on axis %u (%s)", t->element_strides[axis],
                       t->last[axis], axis, axis_order);
   uint64_t step = t->interleave == 2 ? 32 : 16;

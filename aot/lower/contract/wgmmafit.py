@@ -18,8 +18,9 @@ from aot.lower.contract.epilogue import Array
 from aot.lower.contract.problem import Factor, Problem, Window
 from aot.lower.fast.places import Extent
 
-_LEAST_AXES, _FARTHEST, _LONGEST_STEP = 3, 127, 8
-"""What walks over pixels are limited to: axes, elements that a filter reaches over, and steps from window to window."""
+_FARTHEST, _LONGEST_STEP = {3: 32768, 4: 128, 5: 16}, 8
+"""What walks over pixels are limited to: elements that a filter reaches over, by the number of axes, and steps from
+window to window."""
 _RESULTS = frozenset({"f16", "bf16", "f32", "i32"})
 
 
@@ -41,13 +42,14 @@ def _is_walked(window: Window) -> bool:
     moved, filters = window.places
     steps, sizes = dict(moved), [extent.static for extent, _ in window.k[:-1]]
     channels = window.k[-1][0].static
-    if not channels or channels % boxes.DEPTH or not _LEAST_AXES <= len(window.axes) <= boxes.MOST_AXES:
+    if not channels or channels % boxes.DEPTH or len(window.axes) not in _FARTHEST:
         return False
     if [axis for axis, _ in moved] != list(range(len(window.axes) - 1)) or steps[0] != 1:
         return False
+    farthest = _FARTHEST[len(window.axes)]
     reached = [0 if size is None else (size - 1) * by for size, (_, by) in zip(sizes, filters, strict=False)]
     inside = all(axis > 0 for axis, _ in filters[:-1]) and len({axis for axis, _ in filters}) == len(filters)
-    return inside and None not in sizes and max([0, *reached]) <= _FARTHEST and max(steps.values()) <= _LONGEST_STEP
+    return inside and None not in sizes and max([0, *reached]) <= farthest and max(steps.values()) <= _LONGEST_STEP
 
 
 def can_stage(job: Problem) -> bool:
