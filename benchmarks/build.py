@@ -104,9 +104,10 @@ def few(bench: Bench, options: argparse.Namespace) -> None:
         row("    made", made.text(len(sample)), "")
     if "nvcc" in options.only:
         nvcc = Nvcc(options.nvcc or tool("nvidia", "cu13/bin/nvcc"), bench.folder / "nvcc", bench.archs, bench.jobs)
-        peer, made = nvcc.run([sources / f"{name}.cu" for name in names])
+        kinds = len(build_sources.KINDS)
+        peer, made = nvcc.run([sources / f"{name}.cu" for name in names], kinds)
         row("  nvcc / aot", both(peer, cold), "> 1x")
-        row("    made", made.text(len(names)), "")
+        row("    made", made.text(kinds), "")
     if "warm" in options.only:
         warm = bench.build(sources, "warm")
         row("  cold / warm cache in a new folder", both(cold, warm), ">= 10x")
