@@ -70,6 +70,8 @@ class SourceSettings:
     """Of f16 and bf16 reductions: wide, or in the element's own type."""
     precision: str = "f32"
     """Of products of f32 matrices: exact, or as tensor cores read f32."""
+    fully_masked: str = "nan"
+    """What rows of a softmax are that have nothing but minus infinity."""
     passes: tuple[str, ...] = ()
     """MLIR passes that run on the parsed source before anything else."""
     wishes: tuple[Wish, ...] = ()
@@ -123,10 +125,6 @@ def _archs(value: Any) -> str:
     return "" if good else 'architectures are needed, such as ["sm_80", "sm_90"]'
 
 
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "true or false is needed"
-
-
 def _choice(*choices: object) -> Check:
     def check(value: Any) -> str:
         if value in choices and not isinstance(value, bool):
@@ -144,7 +142,7 @@ def _hosts(value: Any) -> str:
 PACKAGE_KEYS: Mapping[str, Check] = {"name": _text, "version": _text, "description": _line, "license": _text}
 BUILD_KEYS: Mapping[str, Check] = {
     "archs": _archs,
-    "ptx": _flag,
+    "ptx": lambda value: "" if isinstance(value, bool) else "true or false is needed",
     "compress": _choice(*COMPRESS),
     "cuda": _choice(*CUDA),
     "toolkit": _text,
@@ -155,6 +153,7 @@ SOURCE_KEYS: Mapping[str, Check] = {
     "min-arch": _text,
     "accumulate": _choice("f32", "native"),
     "precision": _choice("f32", "tf32"),
+    "fully-masked": _choice("nan", "zero"),
     "passes": _texts,
     "function": lambda value: "",
 }

@@ -71,6 +71,7 @@ class CompileJob:
     """Machine code says which line it comes from."""
     precision: str = "f32"
     """Of products of f32 matrices, where the source does not say it."""
+    fully_masked: str = "nan"
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText], dropped: tuple[
         options=Options(
             wide_accumulation=job.accumulate == "f32",
             precision=job.precision,
+            masked_zeros=job.fully_masked == "zero",
             wishes=job.wishes,
             dropped=dropped,
             capabilities=tuple(sorted({arch.target(image).capability for _, image in job.images})),

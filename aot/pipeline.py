@@ -143,6 +143,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         lineinfo=planned.lineinfo,
         accumulate=source.accumulate,
         precision=source.precision,
+        fully_masked=source.fully_masked,
         passes=source.passes,
         wishes=source.wishes,
         toolkit=planned.toolkit,

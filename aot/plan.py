@@ -103,6 +103,7 @@ class PlannedSource:
     selection: Selection
     accumulate: str
     precision: str
+    fully_masked: str
     passes: tuple[str, ...]
     wishes: tuple[Wish, ...]
 
@@ -244,7 +245,9 @@ def _select(
         place = f"{settings.place(f'source.{source.name}')}: [source.{source.name}]"
         picked = selection.for_source(requested.targets, own, place, automatic_ptx=automatic_ptx)
         if picked.picks or requested.host:
-            chosen.append(PlannedSource(source, picked, own.accumulate, own.precision, own.passes, own.wishes))
+            chosen.append(
+                PlannedSource(source, picked, own.accumulate, own.precision, own.fully_masked, own.passes, own.wishes)
+            )
         else:
             left_out.append(source.name)
     if not chosen:

@@ -21,7 +21,7 @@ import cpuslots
 from cpurun import CallError, linked, scratch
 
 from aot import cpuvariant, host, mlir, toolchain
-from aot.lower import cpu
+from aot.lower import cpu, tensor
 from aot.model import Function
 
 RUNTIME = Path(__file__).with_name("cpucall.c")
@@ -76,13 +76,14 @@ class Program:
         return Outcome(results, swept, regions, self.library.cpucall_allocations())
 
 
-def build(source: str, variant: str, *, wide: bool = True) -> Program:
+def build(source: str, variant: str, *, wide: bool = True, zeros: bool = False) -> Program:
     """Compile a source for one variant."""
     chosen = next(each for each in cpuvariant.of(TRIPLE) if each.name == variant)
     with mlir.context() as ctx:
         module = mlir.parse(source.encode(), "test.mlir", ctx)
         mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
-        prepared = cpu.prepare(module, {}, wide=wide, dump=mlir.no_dump)
+        options = tensor.Options(wide_accumulation=wide, masked_zeros=zeros)
+        prepared = cpu.prepare(module, {}, options, mlir.no_dump)
         code = cpu.lower(prepared, cpu.CpuJob("test", chosen, ()), ctx, mlir.no_dump)
     made = host.assemble_cpu(code.llvm_ir, chosen, "test.mlir", toolchain.find())
     names = [f"aot_cpu_entry_test__{each.name}__{variant}" for each in prepared.functions]

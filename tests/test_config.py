@@ -31,6 +31,7 @@ hosts = ["x86-64", "aarch64"]
 [source.softmax]
 accumulate = "native"
 precision = "tf32"
+fully-masked = "zero"
 passes = ["canonicalize", "cse"]
 
 [source.wgmma]
@@ -53,13 +54,13 @@ def test_a_full_file_is_read() -> None:
     assert read.package == config.PackageSettings("demo-kernels", "2.1", "Kernels", "Apache-2.0")
     assert read.build == config.BuildSettings(("sm_80", "9.0a"), False, "size", 12, "cuda", ("x86-64", "aarch64"))
     assert read.source("softmax") == config.SourceSettings(
-        accumulate="native", precision="tf32", passes=("canonicalize", "cse")
+        accumulate="native", precision="tf32", fully_masked="zero", passes=("canonicalize", "cse")
     )
     assert read.source("wgmma").archs == ("sm_90a",)
     assert read.source("mma").min_arch == "sm_80"
     assert read.source("norm").wishes == (
-        Wish("forward", 0, "row", (("threads", 256),), "aot.toml:28: [source.norm.function.forward]"),
-        Wish("forward", 2, "", (("width", 1),), "aot.toml:32: [source.norm.function.forward.region.2]"),
+        Wish("forward", 0, "row", (("threads", 256),), "aot.toml:29: [source.norm.function.forward]"),
+        Wish("forward", 2, "", (("width", 1),), "aot.toml:33: [source.norm.function.forward.region.2]"),
     )
     assert read.source("other") == config.SourceSettings()
 

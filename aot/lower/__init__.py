@@ -151,7 +151,7 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
 
 def _cpu(module: mlir.Module, request: Request, messages: tuple[str, ...], dump: mlir.Dumper) -> tuple[CpuCode, ...]:
     """Code of the tensor-level functions for every variant of every machine."""
-    prepared = cpu.prepare(module, request.names, wide=request.options.wide_accumulation, dump=dump)
+    prepared = cpu.prepare(module, request.names, request.options, dump)
     done: list[CpuCode] = []
     for variant in (each for triple in request.cpus for each in cpuvariant.of(triple)):
         done.append(cpu.lower(prepared, cpu.CpuJob(request.source, variant, messages), module.context, dump))

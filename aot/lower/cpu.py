@@ -38,6 +38,7 @@ from aot.lower import (
     signature,
     smallfloat,
 )
+from aot.lower.tensor import Options
 from aot.mlir import Dumper
 from aot.model import Function
 
@@ -78,15 +79,15 @@ def copy(module: ir.Module) -> ir.Module:
     return ir.Module.parse(data.getvalue(), context=module.context)
 
 
-def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], *, wide: bool, dump: Dumper) -> Prepared:
-    """Bring the functions to linalg on buffers; the module is used up. ``wide``: see ``tensor.Options``."""
+def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], options: Options, dump: Dumper) -> Prepared:
+    """Bring the functions to linalg on buffers; the module is used up."""
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
     frontend.run_scripts(module)
     frontend.refuse(module)
-    frontend.decompose(module)
+    frontend.decompose(module, masked_zeros=options.masked_zeros)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
-    if wide:
+    if options.wide_accumulation:
         numerics.widen(module)
     frontend.to_linalg(module)
     frontend.fuse(module)

@@ -16,7 +16,7 @@ from mlir.dialects.transform import interpreter
 
 from aot import mlir
 from aot.errors import LoweringError, SourceError
-from aot.lower import elementwise, gathers, masks, packs, views
+from aot.lower import elementwise, gathers, maskedrows, masks, packs, views
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,14 @@ def apply(module: ir.Module, script: str, what: str) -> None:
         raise LoweringError(f"{module.context.aot_path}: {what} failed: {problem}") from None
 
 
-def decompose(module: ir.Module) -> None:
+def decompose(module: ir.Module, *, masked_zeros: bool) -> None:
     """Softmax and Winograd operations become several operations of linalg, masked regions masked operations."""
     masks.lower(module)
     if mlir.op_names(module) & _COMPOSITES:
+        before = set(mlir.walk(module))
         apply(module, _DECOMPOSE, "decomposing linalg operations")
+        if masked_zeros:
+            maskedrows.to_zeros([op for op in mlir.walk(module) if op not in before])
 
 
 def to_linalg(module: ir.Module) -> None:

@@ -61,6 +61,8 @@ class Options:
     """f16 and bf16 reductions accumulate in f32; a sum of many small values would stand still otherwise."""
     precision: str = precision.EXACT
     """Of products of f32 matrices, where the source does not say it."""
+    masked_zeros: bool = False
+    """Rows of a softmax that have nothing but minus infinity become zeros, not NaN."""
     fast: bool = True
     """Schedules by class where one covers the work; else the general one for all of it."""
     wishes: tuple[Wish, ...] = ()
@@ -126,7 +128,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
 def _to_linalg(module: ir.Module, options: Options) -> None:
     frontend.run_scripts(module)
     frontend.refuse(module)
-    frontend.decompose(module)
+    frontend.decompose(module, masked_zeros=options.masked_zeros)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
     if options.wide_accumulation:
         numerics.widen(module)
