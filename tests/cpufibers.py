@@ -256,6 +256,15 @@ def _pair(low: ir.Value, high: ir.Value) -> ir.Value:
     return arith.OrIOp(one, arith.ShLIOp(other, arith.ConstantOp(long, 32).result).result).result
 
 
+def _any(op: Any) -> list[ir.Value]:
+    """Whether a condition holds in one of the warp's threads."""
+    assert "any" in str(op.attributes["kind"])
+    found = arith.ExtUIOp(ir.IntegerType.get_signless(32), op.operands[1]).result
+    for step in (1, 2, 4, 8, 16):
+        found = arith.OrIOp(found, _exchanged(found, _word(step))).result
+    return [arith.TruncIOp(op.results[0].type, found).result]
+
+
 _TENSOR_CORES = {
     "nvvm.cp.async.shared.global": _copy,
     "nvvm.cp.async.commit.group": _commit,
@@ -263,8 +272,9 @@ _TENSOR_CORES = {
     "nvvm.ldmatrix": _ldmatrix,
     "nvvm.mma.sync": _mma,
     "llvm.call_intrinsic": _intrinsic,
+    "nvvm.vote.sync": _any,
 }
-"""What tensor cores and asynchronous copies do, in ``cpufibers.c``."""
+"""What tensor cores and asynchronous copies do, in ``cpufibers.c``, and votes."""
 
 
 def _exchanged(value: ir.Value, mask: ir.Value) -> ir.Value:

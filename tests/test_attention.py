@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import cpucall
 import ml_dtypes
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from cpurun import build
 from test_hopper import chosen, tiles
 
 from aot.lower import tensor
-from aot.lower.contract import tensorcores
+from aot.lower.contract import decode, mmaflash, tensorcores
 
 AMPERE = tensor.Options(capabilities=((8, 0),))
 DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16}
@@ -74,6 +77,37 @@ def test_a_mask_from_memory() -> None:
         assert np.isnan(program.call("f", *arrays).results[0]).all()
 
 
+ROWS = """
+func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %y = linalg.softmax dimension(1) ins(%x : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+"""
+
+
+def test_rows_without_numbers_are_zeros_by_option() -> None:
+    """On tensor cores, for few queries and many; in the steps of one; in a softmax alone, on GPU and CPU."""
+    options = replace(AMPERE, masked_zeros=True)
+    of = Attention(group=1, mask="array")
+    program = build(of.text(), options=options)
+    for queries, shift in ((2, 0), (33, 0), (2, 1)):
+        arrays = inputs(of, 1, queries, 70, shift)
+        check(of, program, arrays)
+        arrays[3][:] = -np.inf
+        assert not program.call("f", *arrays).results[0].any()
+    x = np.float32([[1, 2, -np.inf], [-np.inf] * 3, [np.nan, 1, 2]])
+    for rows in (build(ROWS, options=options), cpucall.build(ROWS, cpucall.runnable()[0], zeros=True)):
+        got = rows.call("f", x).results[0]
+        np.testing.assert_allclose(got[0], [0.26894142, 0.73105858, 0], rtol=1e-6)
+        assert not got[1].any()
+        assert np.isnan(got[2]).all()
+
+
 FLASH = "queries 128, keys {keys}, depth {d}, width {d}, stages 2"
 CHOICES = [
     ("dynamic", Attention(depth=64, width=64), [FLASH.format(keys=64, d=64)], 1),
@@ -91,13 +125,52 @@ def test_the_kernel_follows_the_extents(of: Any, flash: list[str], decodes: int)
     assert len(tiles(kernels, "decode")) == len(tiles(kernels, "decode-combine")) == decodes
 
 
+def test_shared_memory_suffices_everywhere() -> None:
+    """The least of all architectures from sm_80 on: 99 KiB for a block."""
+    for depth in range(16, 257, 16):
+        for width in (16, depth, 256):
+            job: Any = SimpleNamespace(depth=depth, width=width)
+            layouts = (mmaflash._Layout(job, mmaflash.tile_for(job)), decode._Layout(job, decode.tile_for(job)))
+            assert all(each.bytes <= tensorcores._EVERYWHERE for each in layouts), (depth, width)
+
+
 def test_older_images_do_without() -> None:
     kernels = chosen(Attention(mask="causal").text(), ((7, 5), (8, 0)))
     assert [each.needs for each in kernels if each.schedule == "mma-flash"] == ["sm_80"]
 
 
-def test_attention_compiles_to_good_code(tmp_path: Path) -> None:
-    source = compiled(tmp_path, Attention(depth=128, width=128, group=1, queries=4096, keys=4096).text(), "sm_80")
+HOPPER_CHOICES = [
+    ("short queries, many keys", Attention(keys=4096, depth=64, width=64), "flash", ["queries 192, keys 96"]),
+    (
+        "short queries, any keys",
+        Attention(depth=64, width=64),
+        "flash",
+        ["queries 128, keys 128", "queries 192, keys 96"],
+    ),
+    ("long queries", Attention(keys=4096, depth=128, width=128), "flash", ["queries 128, keys 128"]),
+    ("one query", Attention(group=8, queries=1, depth=128, width=128), "hopper-decode", ["rows 16, keys 64"]),
+    ("sizes that TMA's boxes do not have", Attention(depth=80, width=80), "flash", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("of", "schedule", "expected_"), [row[1:] for row in HOPPER_CHOICES], ids=[row[0] for row in HOPPER_CHOICES]
+)
+def test_hopper_has_kernels_of_its_own(of: Any, schedule: str, expected_: list[str]) -> None:
+    kernels = chosen(of.text(), ((9, 0),))
+    assert [", ".join(each.split(", ")[:2]) for each in tiles(kernels, schedule)] == expected_
+    assert all(each.needs == "sm_90a" for each in kernels if each.schedule == schedule)
+
+
+ATTENTION = ("flash", "mma-flash", "hopper-decode", "decode", "decode-combine")
+COMPILED = {"sm_80": Attention(keys=4096, depth=128, width=128, mask="causal"), "sm_90": Attention(depth=64, width=64)}
+
+
+@pytest.mark.parametrize("arch", COMPILED)
+def test_attention_compiles_to_good_code(tmp_path: Path, arch: str) -> None:
+    source = compiled(tmp_path, COMPILED[arch].text(), arch)
     assert source.fatbin is not None
-    kernel = next(each for each in source.kernels if each.schedule == "mma-flash")
-    assert [used.spill_bytes for symbol, _, used in source.fatbin.usage if symbol == kernel.symbol] == [0]
+    ours = {each.symbol for each in source.kernels if each.schedule in ATTENTION}
+    assert len(ours) == (1 if arch == "sm_80" else 7)
+    assert {used.spill_bytes for symbol, _, used in source.fatbin.usage if symbol in ours} == {0}
+    assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"

@@ -23,6 +23,7 @@ from aot.lower.contract import (
     extents,
     flash,
     forming,
+    hopperdecode,
     kinds,
     mmaflash,
     problem,
@@ -84,12 +85,15 @@ def _ways(job: Attention, few: Attention | None, images: Images) -> list[_Way]:
         return []
     need = "" if served else "sm_80"
     found = []
+    takes_hopper = images.some(HOPPER) and {job.depth, job.width} <= set(_HOPPER_WIDTHS)
     is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
     if few is not None and is_few is not False:
+        if takes_hopper:
+            found.append(_Way(problem.all_of([is_few, _hopper_condition(few)]), lambda: hopperdecode.launch(few, kind)))
         found.append(_Way(problem.all_of([is_few, _condition(few, need)]), lambda: decode.launch(few, kind, need)))
     if is_few is True:
         return found
-    if images.some(HOPPER) and {job.depth, job.width} <= set(_HOPPER_WIDTHS):
+    if takes_hopper:
         # Results lie where the queries were.
         staged = replace(job, staged=job.depth == job.width and flash.stages_results(job))
         found.append(_Way(_hopper_condition(job), lambda: flash.launch(staged)))
@@ -149,7 +153,9 @@ def _job(chain: Chain, loops: tuple[Groups, Groups]) -> Attention | None:
     if scores.epilogue.initial is not None:
         return None
     epilogue, scale = scaled.without(seen or scores.epilogue)
-    job = Attention(scores, output, depth, width, epilogue, scale, causal=seen is not None, staged=False)
+    job = Attention(
+        scores, output, depth, width, epilogue, scale, causal=seen is not None, zeros=chain.zeros, staged=False
+    )
     return job if _fits(job) else None
 
 

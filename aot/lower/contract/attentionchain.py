@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import views
+from aot.lower import maskedrows, views
 from aot.lower.contract import contraction, matching
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.matching import Match
@@ -37,6 +37,8 @@ class Chain:
     middle: tuple[ir.Operation, ...]
     """The softmax's operations."""
     output: Match
+    zeros: bool
+    """Rows without any key are zeros, not NaN."""
 
     @property
     def operations(self) -> list[ir.Operation]:
@@ -56,7 +58,7 @@ def find(op: ir.Operation, tensors: Collection[ir.Value]) -> Chain | None:
     output = chase.to_output()
     if output is None:
         return None
-    found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors))
+    found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors), chase.zeros)
     return found if found.output.start is not None and _is_closed(found, chase.own) else None
 
 
@@ -70,14 +72,15 @@ class _Chase:
         self.place = self.block.index(scores.last)
         self.rank = ir.MemRefType(scores.stores[0].value.type).rank
         self.own = [store.value for store in scores.stores]
+        self.zeros = False
 
     def to_output(self) -> Contraction | None:
         """The contraction of the weights with the values, if all between it and the scores is their softmax."""
         scores = self.own[0]
         largest = self._reduced(scores, _LARGEST, _is_least)
-        powers = self._made((scores, largest), _is_power) if largest else None
+        powers = self._made((scores, largest), self._is_power) if largest else None
         total = self._reduced(powers, ("arith.addf",), lambda value: value == 0.0) if powers else None
-        weights = self._made((powers, total), _is_quotient) if powers and total else None
+        weights = self._made((powers, total), self._is_quotient) if powers and total else None
         if weights is None:
             return None
         for op in self.block[self.place + 1 :]:
@@ -140,6 +143,32 @@ class _Chase:
         self.own.append(target.value)
         return target.value
 
+    def _is_power(self, read: Operation) -> bool:
+        """``exp(element - row)``."""
+        one, other, _ = read.body.arguments
+        power = mlir.owner(read.yielded[0])
+        if isinstance(power, ir.Block) or power.name != "math.exp":
+            return False
+        difference = mlir.owner(power.operands[0])
+        if isinstance(difference, ir.Block) or difference.name != "arith.subf":
+            return False
+        base = maskedrows.base_of(difference.operands[1])
+        self.zeros = base != difference.operands[1]
+        return [difference.operands[0], base] == [one, other]
+
+    def _is_quotient(self, read: Operation) -> bool:
+        """``element / row``, made narrow or not."""
+        one, other, _ = read.body.arguments
+        value = read.yielded[0]
+        narrowed = mlir.owner(value)
+        if not isinstance(narrowed, ir.Block) and narrowed.name == "arith.truncf":
+            value = narrowed.operands[0]
+        quotient = maskedrows.quotient_of(value)
+        made = mlir.owner(quotient)
+        if isinstance(made, ir.Block) or made.name != "arith.divf" or self.zeros != (quotient != value):
+            return False
+        return list(made.operands) == [one, other]
+
 
 def _fill(op: ir.Operation) -> float | None:
     """The number that an operation fills memory with."""
@@ -161,27 +190,6 @@ def _fill(op: ir.Operation) -> float | None:
 def _is_least(value: float) -> bool:
     """Whether a search for the largest may begin there: below all numbers, or no number at all."""
     return value != value or value <= -3.4e38
-
-
-def _is_power(read: Operation) -> bool:
-    """``exp(element - row)``."""
-    one, other, _ = read.body.arguments
-    power = mlir.owner(read.yielded[0])
-    if isinstance(power, ir.Block) or power.name != "math.exp":
-        return False
-    difference = mlir.owner(power.operands[0])
-    return not isinstance(difference, ir.Block) and (
-        difference.name == "arith.subf" and list(difference.operands) == [one, other]
-    )
-
-
-def _is_quotient(read: Operation) -> bool:
-    """``element / row``, made narrow or not."""
-    one, other, _ = read.body.arguments
-    made = mlir.owner(read.yielded[0])
-    if not isinstance(made, ir.Block) and made.name == "arith.truncf":
-        made = mlir.owner(made.operands[0])
-    return not isinstance(made, ir.Block) and made.name == "arith.divf" and list(made.operands) == [one, other]
 
 
 def _is_closed(chain: Chain, own: list[ir.Value]) -> bool:

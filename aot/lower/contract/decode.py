@@ -9,47 +9,27 @@ them; at the end the block's warps add their sums up in shared memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu, nvvm, scf
+from mlir.dialects import gpu, nvvm, scf
 
-from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import (
-    decodeparts,
-    epilogue,
-    extents,
-    flashcopies,
-    flashwarp,
-    instructions,
-    onlinesoftmax,
-    splitting,
-    tiles,
-)
+from aot.lower import imageneeds
+from aot.lower.contract import decodemerge, decodeparts, flashcopies, flashwarp, instructions
+from aot.lower.contract.decodemerge import Merge
 from aot.lower.contract.decodeparts import Parts
-from aot.lower.contract.epilogue import Epilogue, Total, constant_index
 from aot.lower.contract.flashcopies import Copies, Room
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
 from aot.lower.contract.instructions import Kind
-from aot.lower.contract.onlinesoftmax import Row
-from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.tiles import Block, Target, Worker
+from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.fast import bodies
-from aot.lower.fast.places import Extent
 
 MOST_ROWS = SIXTEEN
 _WARP = 32
-_PAD = 8
-_SUM_BYTES = 4
-_PAIR = 4
-"""Numbers for a row's largest score and its sum of weights."""
 _STAGES = 2
 _BLOCKS = 2
 """Of a multiprocessor."""
-_LEAST_TURNS = 2
-"""Pieces that each warp of a block has."""
 
 
 @dataclass(frozen=True)
@@ -73,49 +53,25 @@ _TILES = ((64, Tile(4, 32)), (128, Tile(4, 16)), (256, Tile(2, 16)))
 """By the elements of a query or a value."""
 
 
+def tile_for(job: Attention) -> Tile:
+    """The tile for a job."""
+    return next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
+
+
 def launch(job: Attention, kind: Kind, need: str) -> None:
     """Emit the launches at the insertion point; ``need``: the architecture of images that hold the first kernel."""
-    tile = next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
-    layout = _Layout(job, tile)
-    parts = _parts(job, tile)
-    batches = Word(job.scores.batches())
-    blocks, one = batches * Word(parts.count.value), rtcalls.index(1)
-    width = epilogue.width(job.output.epilogue)
-    wide = extents.whole_vectors(job.output, width)
-    memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
-    sizes = ((blocks.value, one, one), (rtcalls.index(tile.threads), one, one))
-    op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
+    tile = tile_for(job)
+    layout, parts = _Layout(job, tile), decodeparts.plan(job, tile.turn, _BLOCKS)
     told = {"rows": MOST_ROWS, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": _STAGES}
-    tiling.mark(op, "attention", 0, "decode", {**told, "threads": tile.threads})
-    if need:
-        imageneeds.mark(op, need)
-    body = op.regions[0].blocks[0]
-    with ir.InsertionPoint(body):
-        end = gpu.TerminatorOp()
-    with ir.InsertionPoint(end):
-        number, count = narrow(body.arguments[0]), narrow(parts.count.value)
-        batch = tiles.indices(number // count, [narrow(each.value) for each in job.scores.batch])
-        m, n = narrow(job.scores.m.value), constant(job.width)
-        block = Block(op, job.output, narrow(body.arguments[3]), batch, constant(0), constant(0), m, n, n)
-        _Code(job, kind, layout, block, parts, number % count).emit(width, wide)
+    with decodeparts.launch(job, parts, tile.threads, layout.bytes, Told("decode", told)) as (block, part):
+        if need:
+            imageneeds.mark(block.launch, need)
+        _Code(job, kind, layout, block, (parts, part)).emit()
     parts.combine(job)
 
 
-def _parts(job: Attention, tile: Tile) -> Parts:
-    """So many parts that blocks fill the GPU, none of them empty; memory for what they leave."""
-    turns = Word(job.scores.n.value).tiles(tile.turn)
-    wanted = Word(arith.CeilDivUIOp((Word(rtcalls.multiprocessors()) * _BLOCKS).value, job.scores.batches()).result)
-    some = turns.tiles(_LEAST_TURNS).least(wanted).least(decodeparts.MOST)
-    each = Word(arith.CeilDivUIOp(turns.value, some.value).result)
-    count = Word(arith.CeilDivUIOp(turns.value, each.value).result)
-    sums, one = splitting.memory(job.output, count)
-    # Of each row its largest score and the sum of its weights.
-    pairs, other = splitting.memory(replace(job.output, n=constant_index(2)), count)
-    return Parts(Extent(count.value, None), each * tile.turn, sums, pairs, (one, other))
-
-
 class _Layout:
-    """Rooms of a block's shared memory: queries, then each warp's ring; at the end sums and softmax of all warps."""
+    """Rooms of a block's shared memory: queries, then each warp's ring; at the end what is merged."""
 
     def __init__(self, job: Attention, tile: Tile) -> None:
         self.tile = tile
@@ -123,20 +79,14 @@ class _Layout:
         self.keys, self.values = (Room(tile.keys, each, _WARP) for each in (job.depth, job.width))
         self.stage = self.keys.bytes + self.values.bytes
         self.ring = _STAGES * self.stage
-        self.rows = tile.warps * MOST_ROWS
-        self.pairs = self.rows * (job.width + _PAD) * _SUM_BYTES
-        """Where the softmax lies: of all warps, and at last of the block."""
-        end = self.pairs + (self.rows + MOST_ROWS) * _PAIR * _SUM_BYTES
-        self.bytes = max(self.queries.bytes + tile.warps * self.ring, end)
+        self.bytes = max(self.queries.bytes + tile.warps * self.ring, decodemerge.Room(job.width, tile.warps).bytes)
 
 
 class _Code:
     """The code of one kernel."""
 
-    def __init__(self, job: Attention, kind: Kind, layout: _Layout, block: Block, parts: Parts, part: Word) -> None:
-        self.job, self.layout, self.tile, self.block = job, layout, layout.tile, block
-        self.parts, self.part = parts, part
-        self.several = constant(1).below(narrow(parts.count.value))
+    def __init__(self, job: Attention, kind: Kind, layout: _Layout, block: Block, part: tuple[Parts, Word]) -> None:
+        self.job, self.layout, self.tile, self.block, self.part = job, layout, layout.tile, block, part
         self.lane, self.warp = block.thread % _WARP, block.thread // _WARP
         self.keys = narrow(job.scores.n.value)
         base = instructions.shared_base()
@@ -146,40 +96,33 @@ class _Code:
             Copies(layout.keys, job.scores.right, block.batch, self.lane, ring),
             Copies(layout.values, job.output.right, block.batch, self.lane, ring + layout.keys.bytes),
         ]
-        self.query_start = flashcopies.by_rows(base, layout.queries.pitch, self.lane)
-        self.key_start = flashcopies.by_columns(ring, layout.keys.pitch, self.lane)
-        self.value_start = flashcopies.by_rows(ring + layout.keys.bytes, layout.values.pitch, self.lane)
-        sizes = Sizes(1, self.tile.keys, layout.keys.pitch, layout.values.pitch)
-        self.code = Warp(job, kind, sizes, [Word(each) for each in block.batch], (block.m, self.keys))
-        self.row, self.pair = flashwarp.lane_place(self.lane)
+        self.query_at = flashcopies.by_rows(base, self.lane).padded(layout.queries.pitch)(0)
+        self.key_at = flashcopies.by_columns(ring, self.lane).padded(layout.keys.pitch)
+        self.value_at = flashcopies.by_rows(ring + layout.keys.bytes, self.lane).padded(layout.values.pitch)
+        self.code = Warp(job, kind, Sizes(1, self.tile.keys), block.batch, (block.m, self.keys))
+        self.share = decodeparts.share(*part, self.keys, self.tile.turn)
 
-    def emit(self, width: int, wide: ir.Value | bool) -> None:
-        """All of it; results are stored by vectors of ``width`` where that is possible."""
-        share = narrow(self.parts.keys.value)
-        self.begin = self.part * share
-        end = (self.begin + share).least(self.keys)
-        whole = (end - self.begin) // self.tile.turn
-        self.turns = (end - self.begin).tiles(self.tile.turn)
+    def emit(self) -> None:
+        """All of it."""
         self.query_copies.begin(0, constant(0), self.block.m)
         for stage in range(_STAGES - 1):
             self._copy(constant(stage))
         instructions.wait(_STAGES - 2)
         gpu.BarrierOp()
-        left = flashwarp.held(self.query_start, self.layout.queries.pitch, 1, self.job.depth // SIXTEEN)
-        state = self._loop(constant(0), whole, self.code.start(), left, all_seen=True)
-        (queries,) = self._loop(whole, self.turns, state, left, all_seen=False)
+        left = flashwarp.held(self.query_at, 1, self.job.depth // SIXTEEN)
+        state = self._loop(constant(0), self.share.whole, self.code.start(), left, all_seen=True)
+        (queries,) = self._loop(self.share.whole, self.share.turns, state, left, all_seen=False)
         instructions.wait(0)
         gpu.BarrierOp()
-        self._merge(queries)
-        self._give(width, wide)
+        Merge(self.job, self.block, self.part, self.tile.warps, gpu.BarrierOp).emit(queries)
 
     def _first(self, turn: Word) -> Word:
         """The warp's first key in a turn."""
-        return self.begin + (turn * self.tile.warps + self.warp) * self.tile.keys
+        return self.share.begin + (turn * self.tile.warps + self.warp) * self.tile.keys
 
     def _copy(self, turn: Word) -> None:
         """Begin to copy the warp's keys and values of a turn, if there is one; without it, too, it is a group."""
-        branch = scf.IfOp(turn.below(self.turns))
+        branch = scf.IfOp(turn.below(self.share.turns))
         with ir.InsertionPoint(branch.then_block):
             for copies in self.copies:
                 copies.begin(turn % _STAGES * self.layout.stage, self._first(turn), self.keys)
@@ -197,82 +140,8 @@ class _Code:
             nvvm.SyncWarpOp(constant(-1).value)
             self._copy(turn + (_STAGES - 1))
             stage = turn % _STAGES * self.layout.stage
-            piece = Piece(self.key_start + stage, self.value_start + stage, self._first(turn))
-            done = self.code.add(mine, piece, left, (self.row, self.pair), all_seen=all_seen)
+            totals = self.code.products(self.key_at(stage), left)
+            piece = Piece(self.value_at(stage), self._first(turn))
+            done = self.code.add(mine, totals, piece, flashwarp.lane_place(self.lane), all_seen=all_seen)
             scf.YieldOp(self.code.flat(done))
         return self.code.of(list(loop.results))
-
-    def _views(self, lanes: int = 0) -> tuple[Shared, Shared, Shared]:
-        """Sums and softmax of the warps' rows, below each other; the softmax of the block's rows."""
-        element, layout = ir.F32Type.get(), self.layout
-        sums = Shared(element, [layout.rows, self.job.width + _PAD], 0, lanes=lanes)
-        block = Shared(element, [MOST_ROWS, _PAIR], layout.pairs + layout.rows * _PAIR * _SUM_BYTES)
-        return sums, Shared(element, [layout.rows, _PAIR], layout.pairs), block
-
-    def _merge(self, state: Queries) -> None:
-        """The block's sums are the first rows of shared memory then; divided by those of weights if it has all keys."""
-        sums, pairs, block = self._views(lanes=2)
-        rows = [self.row + 8 * half for half in range(2)]
-        mine = [Row(each.largest, onlinesoftmax.whole(each)) for each in state.rows]
-        for row, each in zip(rows, mine, strict=True):
-            _keep(each, pairs, row + self.warp * MOST_ROWS)
-        gpu.BarrierOp()
-        factors = [self._factor(row, each, pairs, block) for row, each in zip(rows, mine, strict=True)]
-        for n in range(0, len(state.sums), 2):
-            half, column = n % 4 // 2, self.pair + n // 4 * 8
-            values = [arith.MulFOp(value, factors[half]).result for value in state.sums[n : n + 2]]
-            sums.store(bodies.pack(values), [rows[half] + self.warp * MOST_ROWS], column)
-        gpu.BarrierOp()
-        self._add_up()
-        gpu.BarrierOp()
-
-    def _factor(self, row: Word, mine: Row, pairs: Shared, block: Shared) -> ir.Value:
-        """What the warp's sums of a row are multiplied with."""
-        all_ = [
-            Row(*(pairs.load([row + warp * MOST_ROWS], constant(n), 1) for n in range(2)))
-            for warp in range(self.tile.warps)
-        ]
-        merged = onlinesoftmax.merged(all_, self.job.scale)
-        _keep(merged, block, row)
-        one = onlinesoftmax.number(1.0)
-        divisor = arith.SelectOp(self.several, one, onlinesoftmax.reciprocal(merged.total)).result
-        return arith.MulFOp(onlinesoftmax.factor(mine, merged, self.job.scale), divisor).result
-
-    def _add_up(self) -> None:
-        sums, _, _ = self._views()
-        across = self.job.width // sums.lanes
-        loop = scf.ForOp(self.block.thread.value, constant(MOST_ROWS * across).value, constant(self.tile.threads).value)
-        with ir.InsertionPoint(loop.body):
-            number = Word(loop.induction_variable)
-            row, column = number // across, number % across * sums.lanes
-            parts = [sums.load([row + warp * MOST_ROWS], column, sums.lanes) for warp in range(self.tile.warps)]
-            sums.store(onlinesoftmax.total(parts), [row], column)
-            scf.YieldOp([])
-
-    def _give(self, width: int, wide: ir.Value | bool) -> None:
-        """To memory for parts, if there are several; else to the results."""
-        sums, _, pairs = self._views()
-        part = (self.part.index(), *self.block.batch)
-
-        def give_part() -> None:
-            self._store(sums, Epilogue(None, ((self.parts.sums, Total()),)), part, sums.lanes)
-            self._store(pairs, Epilogue(None, ((self.parts.pairs, Total()),)), part, 1)
-
-        def give_results(lanes: int) -> None:
-            self._store(sums, self.job.output.epilogue, self.block.batch, lanes)
-
-        tiles.either(
-            self.several, give_part, lambda: tiles.either(wide, lambda: give_results(width), lambda: give_results(1))
-        )
-
-    def _store(self, slab: Shared, done: Epilogue, batch: tuple[ir.Value, ...], lanes: int) -> None:
-        columns = self.job.width if slab.shape[1] > _PAIR else 2
-        block = replace(self.block, n=constant(columns))
-        worker, corner = Worker(self.block.thread, self.tile.threads), (constant(0), constant(0))
-        tiles.give(block, slab, corner, (MOST_ROWS, columns), worker, Target(done, batch, lanes))
-
-
-def _keep(row: Row, pairs: Shared, place: Word) -> None:
-    """All four threads of a row have the same."""
-    pairs.store(row.largest, [place], constant(0))
-    pairs.store(row.total, [place], constant(1))

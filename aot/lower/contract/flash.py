@@ -4,64 +4,72 @@ In: two problems that belong together (``attention``), at a place in host code: 
 of values with the scores' softmax as weights. Out: descriptors and a ``gpu.launch`` whose kernel only sm_90a images
 hold. The scores are never in memory.
 
-A block has 128 queries, 64 for each of two consumer warpgroups (``flashconsumer``); a producer thread copies them, and
-keys and values, 128 at a time, into two rings. Few pieces of keys for each tile of queries: as many blocks as there are
-multiprocessors go from tile to tile, and the producer runs ahead. Many: a block for each tile, the longest ones first.
+A block has 64 queries for each of two or three consumer warpgroups (``flashconsumer``); a producer thread copies them,
+and keys and values, 128 or 96 at a time, into two rings. As many blocks as there are multiprocessors go from tile to
+tile, and the producer runs ahead; but where keys are many and causal, a block for each tile, the longest ones first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, flashjob, hopper, wgmmafit
+from aot.lower.contract import boxes, extents, flashjob, hopper, tiles, wgmmafit
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.flashconsumer import Consumer
-from aot.lower.contract.flashjob import KEY, KEYS, QUERIES, STAGES, VALUE, Attention, Ring, Tile
+from aot.lower.contract.flashjob import KEY, SQUARE, STAGES, TALL, VALUE, Attention, Ring, Tile
 from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARPGROUP
 from aot.lower.contract.words import Word, constant, narrow
 
 NEED = "sm_90a"
-_GROUPS = 2
-_FEW_PIECES = 8
-"""Of causal attention: up to so many, blocks go from tile to tile."""
-_PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 24, 240
+_FEW_KEYS = 1024
+"""Of causal attention: up to so many, blocks go from tile to tile. Others: more are for three warpgroups."""
+_TALL_WIDTH = 64
+"""Elements of a query for which three warpgroups have registers."""
 
 
 def launch(job: Attention) -> None:
-    """Emit the launch at the insertion point."""
+    """Emit the launch at the insertion point: where pieces are many, more queries share them if registers suffice."""
+    is_tall = not job.causal and (job.depth, job.width) == (_TALL_WIDTH, _TALL_WIDTH)
+    few = extents.at_most(job.scores.n, _FEW_KEYS) if is_tall else True
+    tiles.either(few, lambda: _launch(job), lambda: _launch(replace(job, shape=TALL)))
+
+
+def _launch(job: Attention) -> None:
+    shape = job.shape
     scores, output = job.scores, job.output
-    queries = boxes.of_factor(scores.left, scores.m, scores, QUERIES)
-    keys = boxes.of_factor(scores.right, scores.n, scores, KEYS)
-    values = boxes.of_factor(output.right, output.n, output, KEYS, steps=KEYS)
-    result = boxes.of_result(output.epilogue.stores[0][0], output, QUERIES // _GROUPS) if job.staged else None
-    tiles = Word(scores.m.value).tiles(QUERIES)
-    count = tiles * Word(scores.batches())
-    one, threads = rtcalls.index(1), WARPGROUP * (1 + _GROUPS)
+    queries = boxes.of_factor(scores.left, scores.m, scores, shape.queries)
+    keys = boxes.of_factor(scores.right, scores.n, scores, shape.keys)
+    values = boxes.of_factor(output.right, output.n, output, shape.keys, steps=shape.keys)
+    result = (
+        boxes.of_result(output.epilogue.stores[0][0], output, shape.queries // shape.groups) if job.staged else None
+    )
+    down = Word(scores.m.value).tiles(shape.queries)
+    count = down * Word(scores.batches())
+    one, threads = rtcalls.index(1), WARPGROUP * (1 + shape.groups)
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), flashjob.layout(job)[-1] + Ring.BYTES + ATOM).result
     sizes = ((_blocks(job, count).value, one, one), (rtcalls.index(threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory)
-    told = {"queries": QUERIES, "keys": KEYS, "depth": job.depth, "width": job.width, "stages": STAGES}
+    told = {"queries": shape.queries, "keys": shape.keys, "depth": job.depth, "width": job.width, "stages": STAGES}
     tiling.mark(op.operation, "attention", 0, "flash", told, ("causal",) if job.causal else ())
     imageneeds.mark(op.operation, NEED)
     body = op.operation.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        Kernel(job, (queries, keys, values), result, body, (tiles, count)).emit()
+        Kernel(job, (queries, keys, values), result, body, (down, count)).emit()
 
 
 def _blocks(job: Attention, count: Word) -> Word:
     some = count.least(Word(rtcalls.multiprocessors()))
     if not job.causal:
         return some
-    few = arith.CmpIOp(
-        arith.CmpIPredicate.ule, Word(job.scores.n.value).tiles(KEYS).value, rtcalls.index(_FEW_PIECES)
-    ).result
-    return some.where(few, count)
+    few = extents.at_most(job.scores.n, _FEW_KEYS)
+    return (some if few else count) if isinstance(few, bool) else some.where(few, count)
 
 
 class Kernel:
@@ -75,7 +83,8 @@ class Kernel:
         body: ir.Block,
         counts: tuple[Word, Word],
     ) -> None:
-        self.job, self.queries, self.sides, self.result = job, sides[0], sides[1:], result
+        self.job, self.shape = job, job.shape
+        self.queries, self.sides, self.result = sides[0], sides[1:], result
         self.thread, self.first, self.stride = (narrow(body.arguments[number]) for number in (3, 0, 6))
         self.m, self.keys = narrow(job.scores.m.value), narrow(job.scores.n.value)
         self.tiles, self.count = (narrow(each.value) for each in counts)
@@ -89,7 +98,7 @@ class Kernel:
 
     def bytes(self, side: int) -> int:
         """Of a piece of keys or values."""
-        return KEYS * self.extents[side] * 2
+        return self.shape.keys * self.extents[side] * 2
 
     def stage(self, side: int, slot: Word) -> Word:
         """Where a piece lies."""
@@ -101,12 +110,12 @@ class Kernel:
 
     def emit(self) -> None:
         """All of it."""
-        hopper.when(self.thread.equals(0), lambda: self.ring.prepare(_GROUPS))
+        hopper.when(self.thread.equals(0), lambda: self.ring.prepare(self.shape.groups))
         hopper.fence_barriers(1)
         hopper.when(self.group.equals(0), self._produce, self._consume)
 
     def _consume(self) -> None:
-        hopper.registers(_CONSUMER_REGISTERS, more=True)
+        hopper.registers(self.shape.registers[1], more=True)
         self.each_tile(Consumer(self).tile)
 
     def each_tile(self, work: Callable[[Tile], None]) -> None:
@@ -125,18 +134,19 @@ class Kernel:
         around = number // self.tiles
         # Tiles of different lengths for a block that takes several: their order moves on with the loops around.
         row = (number % self.tiles + around) % self.tiles
-        pieces = self.keys.tiles(KEYS)
+        pieces = self.keys.tiles(self.shape.keys)
         if self.job.causal:
             row = self.tiles - 1 - row
+            assert self.shape is SQUARE
             # As many keys in a piece as queries in a tile: of all pieces but the last one all are seen.
             pieces = pieces.least(row + 1)
         used = turn * pieces if used is None else used
-        return Tile(number, row * QUERIES, _indices(around, self.loops), pieces, used, turn)
+        return Tile(number, row * self.shape.queries, _indices(around, self.loops), pieces, used, turn)
 
     # ---------------------------------------------------------------- the producer
 
     def _produce(self) -> None:
-        hopper.registers(_PRODUCER_REGISTERS, more=False)
+        hopper.registers(self.shape.registers[0], more=False)
         hopper.when(self.thread.equals(0), lambda: self.each_tile(self._copy_tile))
 
     def _copy_tile(self, tile: Tile) -> None:
@@ -146,7 +156,7 @@ class Kernel:
         hopper.expect(barrier, constant(flashjob.query_bytes(self.job)))
         for part in range(self.job.depth // DEPTH):
             at = self.queries.at(constant(part * DEPTH), tile.m0, tile.batch)
-            target = self.query_stage(slot) + part * QUERIES * SWIZZLE_ROW
+            target = self.query_stage(slot) + part * self.shape.queries * SWIZZLE_ROW
             hopper.load_tile(target, self.queries.map, at, barrier)
         loop = scf.ForOp(constant(0).value, tile.pieces.value, constant(1).value)
         with ir.InsertionPoint(loop.body):
@@ -161,8 +171,8 @@ class Kernel:
         barrier = self.ring.full(side, slot)
         hopper.expect(barrier, constant(self.bytes(side)))
         for part in range(self.extents[side] // DEPTH):
-            at = self.sides[side].at(constant(part * DEPTH), piece * KEYS, tile.batch)
-            target = self.stage(side, slot) + part * KEYS * SWIZZLE_ROW
+            at = self.sides[side].at(constant(part * DEPTH), piece * self.shape.keys, tile.batch)
+            target = self.stage(side, slot) + part * self.shape.keys * SWIZZLE_ROW
             hopper.load_tile(target, self.sides[side].map, at, barrier)
 
 

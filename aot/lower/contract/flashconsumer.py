@@ -16,7 +16,7 @@ from mlir.dialects import arith, llvm, scf, vector
 from aot.lower.contract import hopper, instructions, onlinesoftmax, registers
 from aot.lower.contract.boxes import DEPTH
 from aot.lower.contract.epilogue import Place
-from aot.lower.contract.flashjob import KEY, KEYS, QUERIES, STAGES, VALUE, State, Tile
+from aot.lower.contract.flashjob import KEY, STAGES, VALUE, State, Tile
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.words import Word, constant
@@ -35,7 +35,8 @@ class Consumer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.job, self.ring = kernel, kernel.job, kernel.ring
         self.kind = Kind(str(self.job.scores.left.element), 2, "f32")
-        self.undefined = llvm.UndefOp(hopper.sums(KEYS)).result
+        self.keys = self.job.shape.keys
+        self.undefined = llvm.UndefOp(hopper.sums(self.keys)).result
 
     def _know(self, thread: Word, tile: Tile) -> None:
         """Work out a thread's place in a tile."""
@@ -85,9 +86,9 @@ class Consumer:
         left, total = registers.here(self.left), self.undefined
         for step in range(self.job.depth // _STEP):
             part, inside = divmod(step * _STEP, DEPTH)
-            one = hopper.moved(left, part * QUERIES * SWIZZLE_ROW + inside * 2)
-            other = hopper.moved(right, part * KEYS * SWIZZLE_ROW + inside * 2)
-            total = hopper.multiply(total, one, other, KEYS, self.kind, (False, False), fresh=not step)
+            one = hopper.moved(left, part * self.job.shape.queries * SWIZZLE_ROW + inside * 2)
+            other = hopper.moved(right, part * self.keys * SWIZZLE_ROW + inside * 2)
+            total = hopper.multiply(total, one, other, self.keys, self.kind, (False, False), fresh=not step)
         hopper.end_products()
         return total
 
@@ -96,9 +97,9 @@ class Consumer:
         number = self.at.used + piece
         slot = number % STAGES
         hopper.wait(self.ring.full(VALUE, slot), number // STAGES & 1)
-        right = hopper.matrix(self.kernel.stage(VALUE, slot), KEYS * SWIZZLE_ROW)
+        right = hopper.matrix(self.kernel.stage(VALUE, slot), self.keys * SWIZZLE_ROW)
         hopper.begin_products()
-        for step in range(KEYS // _STEP):
+        for step in range(self.keys // _STEP):
             other = hopper.moved(right, step * _STEP * SWIZZLE_ROW)
             words = weights[4 * step : 4 * step + 4]
             sums = registers.multiply(sums, words, other, self.kind.name, turned=True)
@@ -137,9 +138,9 @@ class Consumer:
         """What the source makes of a thread's scores; of keys in the last piece that a query does not see, nothing."""
         found: list[ir.Value] = []
         kind = ir.VectorType.get([2], ir.F32Type.get())
-        first = piece * KEYS + self.pair
+        first = piece * self.keys + self.pair
         limits = [self._limit(half, first) for half in range(2)] if last else []
-        for block in range(KEYS // 8):
+        for block in range(self.keys // 8):
             for half in range(2):
                 pair = [hopper.element_of(total, 4 * block + 2 * half + number) for number in range(2)]
                 at = self._place(self.row + 8 * half, first + 8 * block)
@@ -172,7 +173,7 @@ class Consumer:
 
     def _store(self, state: State) -> None:
         """Divide by the sums of weights, and give each pair of a row to the source's own operations."""
-        self.factors = [onlinesoftmax.inverse(row) for row in state.rows]
+        self.factors = [onlinesoftmax.inverse(row, zeros=self.job.zeros) for row in state.rows]
         if self.kernel.result is not None:
             self._store_tile(state)
             return
@@ -193,7 +194,7 @@ class Consumer:
         barrier = self.consumer + 1
         hopper.warpgroup_sync(barrier)
         mine = self._mine()
-        chunks = [mine + chunk * QUERIES * SWIZZLE_ROW for chunk in range(self.job.width // _ROWS)]
+        chunks = [mine + chunk * self.job.shape.queries * SWIZZLE_ROW for chunk in range(self.job.width // _ROWS)]
         for chunk, buffer in enumerate(chunks):
 
             def pair(block: int, half: int, chunk: int = chunk) -> ir.Value:

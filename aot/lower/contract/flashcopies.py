@@ -9,18 +9,22 @@ and what is read of a row later differs from its first chunk by a constant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
 from aot.lower.contract import instructions
+from aot.lower.contract.flashwarp import Address
+from aot.lower.contract.hopper import SWIZZLE_ROW
 from aot.lower.contract.instructions import CHUNK
 from aot.lower.contract.problem import Factor, address
 from aot.lower.contract.words import Word, constant
 
 ELEMENT = 2
 """Bytes of f16 and bf16."""
+_STEP_BYTES = 32
+"""Of 16 elements."""
 _EIGHT, _SIXTEEN = 8, 16
 """Rows of one matrix of ``ldmatrix``, and of two below each other."""
 
@@ -88,12 +92,37 @@ class Copies:
             source = source + stride
 
 
-def by_rows(start: Word, pitch: int, lane: Word) -> Word:
-    """A lane's address for 16 rows and the two chunks of one step: of a left factor, or of a turned right one."""
-    return start + lane % _SIXTEEN * pitch + lane // _SIXTEEN * CHUNK
+def by_rows(start: Word, lane: Word) -> Place:
+    """Which of 16 rows and two chunks a lane names for ``ldmatrix``: of a left factor, or of a turned right one."""
+    return Place(start, lane % _SIXTEEN, lane // _SIXTEEN)
 
 
-def by_columns(start: Word, pitch: int, lane: Word) -> Word:
-    """The same for a right factor whose rows are columns of the product: 16 of them."""
-    row = lane // _SIXTEEN * _EIGHT + lane % _EIGHT
-    return start + row * pitch + lane // _EIGHT % 2 * CHUNK
+def by_columns(start: Word, lane: Word) -> Place:
+    """The same for a right factor whose rows are columns of the product."""
+    return Place(start, lane // _SIXTEEN * _EIGHT + lane % _EIGHT, lane // _EIGHT % 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A lane's row and chunk of the first 16 rows and two chunks of a tile."""
+
+    start: Word
+    row: Word
+    chunk: Word
+
+    def padded(self, pitch: int) -> Callable[[Word | int], Address]:
+        """Addresses, by the offset of a stage, where rows lie as ``Copies`` puts them."""
+        first = self.start + self.row * pitch + self.chunk * CHUNK
+        return lambda stage: lambda tile, step: first + stage + (tile * _SIXTEEN * pitch + step * _STEP_BYTES)
+
+    def swizzled(self, rows: int) -> Callable[[Word | int], Address]:
+        """The same where they lie as TMA puts boxes of 128 bytes of some rows: pieces of 16 bytes are permuted."""
+        steps = SWIZZLE_ROW // _STEP_BYTES
+        pieces = [(self.chunk + 2 * step) ^ (self.row % _EIGHT) for step in range(steps)]
+        first = [self.start + self.row * SWIZZLE_ROW + piece * CHUNK for piece in pieces]
+
+        def address(stage: Word | int, tile: int, step: int) -> Word:
+            box, inside = divmod(step, steps)
+            return first[inside] + stage + (box * rows + tile * _SIXTEEN) * SWIZZLE_ROW
+
+        return lambda stage: lambda tile, step: address(stage, tile, step)

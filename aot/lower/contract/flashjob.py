@@ -16,11 +16,33 @@ from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.words import Word, constant
 
-QUERIES, KEYS, STAGES = 128, 128, 2
-"""Of a tile; of a piece; pieces on their way."""
+STAGES = 2
+"""Pieces on their way."""
+_ROWS = 64
+"""Queries of a warpgroup."""
 KEY, VALUE = 0, 1
 """The two rings."""
 _BARRIER = 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a block of ``flash`` divides the work."""
+
+    groups: int
+    """Consumer warpgroups."""
+    keys: int
+    """Of a piece."""
+    registers: tuple[int, int]
+    """Of a thread of the producer's warpgroup, and of a consumer."""
+
+    @property
+    def queries(self) -> int:
+        """Of a tile."""
+        return self.groups * _ROWS
+
+
+SQUARE, TALL = Shape(2, 128, (24, 240)), Shape(3, 96, (32, 160))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +64,11 @@ class Attention:
     causal: bool
     """A query sees keys up to its own place only; else all of them."""
 
+    zeros: bool
+    """Results of a query that sees no key are zeros, not NaN."""
     staged: bool
     """TMA can store the result, 16-bit elements."""
+    shape: Shape = SQUARE
 
     @property
     def bounded(self) -> bool:
@@ -54,13 +79,13 @@ class Attention:
 def layout(job: Attention) -> tuple[int, int, int]:
     """Where keys, values and barriers begin in shared memory; two tiles of queries come first."""
     keys = 2 * query_bytes(job)
-    values = keys + STAGES * KEYS * job.depth * 2
-    return keys, values, values + STAGES * KEYS * job.width * 2
+    values = keys + STAGES * job.shape.keys * job.depth * 2
+    return keys, values, values + STAGES * job.shape.keys * job.width * 2
 
 
 def query_bytes(job: Attention) -> int:
     """Of a block's queries."""
-    return QUERIES * job.depth * 2
+    return job.shape.queries * job.depth * 2
 
 
 @dataclass(frozen=True, eq=False)

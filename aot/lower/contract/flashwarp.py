@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import arith, scf, vector
 
 from aot.lower.contract import instructions, onlinesoftmax
 from aot.lower.contract.epilogue import Place
@@ -24,8 +24,8 @@ from aot.lower.contract.words import Word
 
 SIXTEEN = 16
 """Queries, or keys, or elements, of one instruction."""
-STEP_BYTES = 32
-"""Of 16 elements."""
+Address = Callable[[int, int], Word]
+"""A lane's address for ``ldmatrix`` of 16 rows and 16 elements, by their numbers in a tile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,9 @@ class Queries:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Keys and values in shared memory."""
+    """Values in shared memory, and whose they are."""
 
-    keys: Word
-    """A lane's address for ``ldmatrix``."""
-    values: Word
+    values: Address
     first: Word
     """Number of the first key."""
 
@@ -63,11 +61,10 @@ class Sizes:
     """Of 16 queries."""
     keys: int
     """Of a piece."""
-    key_pitch: int
-    """Bytes from key to key in shared memory."""
-    value_pitch: int
 
 
+Totals = list[list[ir.Value]]
+"""For each 16 queries four products for each 8 keys."""
 Left = Callable[[int], list[list[ir.Value]]]
 """Fragments of the queries' 16 elements of a step, for each 16 of them."""
 
@@ -75,7 +72,9 @@ Left = Callable[[int], list[list[ir.Value]]]
 class Warp:
     """The code of one warp."""
 
-    def __init__(self, job: Attention, kind: Kind, sizes: Sizes, batch: Sequence[Word], extents: tuple[Word, Word]):
+    def __init__(
+        self, job: Attention, kind: Kind, sizes: Sizes, batch: tuple[ir.Value, ...], extents: tuple[Word, Word]
+    ):
         self.job, self.kind, self.sizes = job, kind, sizes
         self.batch, (self.m, self.keys) = batch, extents
 
@@ -95,32 +94,60 @@ class Warp:
         return [Queries.of(values[first : first + size]) for first in range(0, len(values), size)]
 
     def add(
-        self, state: Sequence[Queries], piece: Piece, left: Left, place: tuple[Word, Word], *, all_seen: bool
+        self, state: Sequence[Queries], totals: Totals, piece: Piece, place: tuple[Word, Word], *, all_seen: bool
     ) -> list[Queries]:
-        """One more piece; ``place``: the thread's first row, and its first key of each 8."""
+        """One more piece, with its products; ``place``: the thread's first row, and its first key of each 8."""
         row, pair = place
-        totals = self._products(piece, left)
+        scores = [
+            self._rows(self._scores(total, row + number * SIXTEEN, piece.first + pair, all_seen=all_seen))
+            for number, total in enumerate(totals)
+        ]
+        begun = self._moved(state, scores)
         words: list[list[ir.Value]] = []
         after: list[Queries] = []
-        for number, (each, total) in enumerate(zip(state, totals, strict=True)):
-            made = self._scores(total, row + number * SIXTEEN, piece.first + pair, all_seen=all_seen)
-            halves = [[made[n] for n in range(len(made)) if n % 4 // 2 == half] for half in range(2)]
-            done = [onlinesoftmax.add(one, old, self.job.scale) for one, old in zip(halves, each.rows, strict=True)]
-            weights = [done[n % 4 // 2].weights[n // 4 * 2 + n % 2] for n in range(len(made))]
-            words.append([self._packed(weights[n : n + 2]) for n in range(0, len(weights), 2)])
-            sums = [arith.MulFOp(value, done[n % 4 // 2].factor).result for n, value in enumerate(each.sums)]
-            after.append(Queries(sums, (done[0].row, done[1].row)))
+        for each, halves in zip(begun, scores, strict=True):
+            done = [onlinesoftmax.weighed(one, old, self.job.scale) for one, old in zip(halves, each.rows, strict=True)]
+            (upper, first), (lower, second) = done
+            words.append([self._packed(half[n : n + 2]) for n in range(0, len(upper), 2) for half in (upper, lower)])
+            after.append(Queries(each.sums, (first, second)))
         return self._added(after, piece, words)
 
-    def _products(self, piece: Piece, left: Left) -> list[list[ir.Value]]:
-        """Of queries and keys: for each 16 queries four for each 8 keys."""
+    def _rows(self, scores: list[ir.Value]) -> list[list[ir.Value]]:
+        """Scores of a thread's two rows."""
+        return [[scores[n] for n in range(len(scores)) if n % 4 // 2 == half] for half in range(2)]
+
+    def _moved(self, state: Sequence[Queries], scores: Sequence[list[list[ir.Value]]]) -> list[Queries]:
+        """The state, counted from the largest scores, if one of them is far from what its row counts from.
+
+        That is seldom so after some pieces, and all sums would have to be multiplied.
+        """
+        pairs = [
+            pair for each, halves in zip(state, scores, strict=True) for pair in zip(each.rows, halves, strict=True)
+        ]
+        largest = [onlinesoftmax.largest(mine, row) for row, mine in pairs]
+        far = [onlinesoftmax.is_far(row, score, self.job.scale) for (row, _), score in zip(pairs, largest, strict=True)]
+        before = self.flat(state)
+        branch = scf.IfOp(instructions.any_lane(far), [value.type for value in before], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            done = []
+            for number, each in enumerate(state):
+                rows = zip(each.rows, largest[2 * number : 2 * number + 2], strict=True)
+                (first, one), (second, other) = (onlinesoftmax.moved(row, score, self.job.scale) for row, score in rows)
+                sums = [arith.MulFOp(value, (one, other)[n % 4 // 2]).result for n, value in enumerate(each.sums)]
+                done.append(Queries(sums, (first, second)))
+            scf.YieldOp(self.flat(done))
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp(before)
+        return self.of(list(branch.results))
+
+    def products(self, keys: Address, left: Left) -> Totals:
+        """Of queries and a piece's keys."""
         zero = onlinesoftmax.number(0.0)
         totals = [[zero] * (self.sizes.keys // 2) for _ in range(self.sizes.tiles)]
         for step in range(self.job.depth // SIXTEEN):
             queries = left(step)
             for tile in range(self.sizes.keys // SIXTEEN):
-                address = piece.keys + (tile * SIXTEEN * self.sizes.key_pitch + step * STEP_BYTES)
-                self._multiply(queries, instructions.fragments(address, turned=False), totals, tile)
+                self._multiply(queries, instructions.fragments(keys(tile, step), turned=False), totals, tile)
         return totals
 
     def _added(self, state: list[Queries], piece: Piece, words: list[list[ir.Value]]) -> list[Queries]:
@@ -129,8 +156,7 @@ class Warp:
         for step in range(self.sizes.keys // SIXTEEN):
             weights = [each[4 * step : 4 * step + 4] for each in words]
             for tile in range(self.job.width // SIXTEEN):
-                address = piece.values + (step * SIXTEEN * self.sizes.value_pitch + tile * STEP_BYTES)
-                self._multiply(weights, instructions.fragments(address, turned=True), sums, tile)
+                self._multiply(weights, instructions.fragments(piece.values(step, tile), turned=True), sums, tile)
         return [Queries(mine, each.rows) for mine, each in zip(sums, state, strict=True)]
 
     def _multiply(
@@ -163,17 +189,16 @@ class Warp:
         return limit - first
 
     def _made(self, pair: Sequence[ir.Value], row: Word, column: Word) -> list[ir.Value]:
-        batch = tuple(each.index() for each in self.batch)
         if self.job.bounded:
             # One by one: arrays that are read may be of any length.
             row = row.least(self.m - 1)
             places = [(column + n).least(self.keys - 1) for n in range(2)]
             return [
-                self.job.epilogue.values(value, Place(batch, row.index(), place.index()))[0]
+                self.job.epilogue.values(value, Place(self.batch, row.index(), place.index()))[0]
                 for value, place in zip(pair, places, strict=True)
             ]
         kind = ir.VectorType.get([2], ir.F32Type.get())
-        at = Place(batch, row.index(), column.index(), 2)
+        at = Place(self.batch, row.index(), column.index(), 2)
         made = self.job.epilogue.values(vector.FromElementsOp(kind, list(pair)).result, at)[0]
         return [vector.ExtractOp(made, [], [number]).result for number in range(2)]
 
@@ -184,20 +209,19 @@ class Warp:
         return instructions.packed(made).value
 
 
-def held(start: Word, pitch: int, tiles: int, steps: int) -> Left:
+def held(queries: Address, tiles: int, steps: int) -> Left:
     """Queries that stay in registers: loaded here."""
-    found = [_fragments(start, pitch, tiles, step) for step in range(steps)]
+    found = [_fragments(queries, tiles, step) for step in range(steps)]
     return lambda step: found[step]
 
 
-def loaded(start: Word, pitch: int, tiles: int) -> Left:
+def loaded(queries: Address, tiles: int) -> Left:
     """Queries that are loaded again for each piece."""
-    return lambda step: _fragments(start, pitch, tiles, step)
+    return lambda step: _fragments(queries, tiles, step)
 
 
-def _fragments(start: Word, pitch: int, tiles: int, step: int) -> list[list[ir.Value]]:
-    addresses = [start + (tile * SIXTEEN * pitch + step * STEP_BYTES) for tile in range(tiles)]
-    return [instructions.fragments(each, turned=False) for each in addresses]
+def _fragments(queries: Address, tiles: int, step: int) -> list[list[ir.Value]]:
+    return [instructions.fragments(queries(tile, step), turned=False) for tile in range(tiles)]
 
 
 def lane_place(lane: Word) -> tuple[Word, Word]:

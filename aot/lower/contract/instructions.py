@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, llvm, memref, vector
+from mlir.dialects import arith, llvm, memref, nvvm, vector
 
 from aot.lower.contract.words import Word
 from aot.lower.fast import exchange
@@ -92,6 +92,16 @@ def fragments(address: Word, *, turned: bool) -> list[ir.Value]:
     kind = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
     found = ir.Operation.create("nvvm.ldmatrix", [kind], [pointer(address, 3)], attributes).results[0]
     return [part(found, number, word()) for number in range(4)]
+
+
+def any_lane(conditions: Sequence[ir.Value]) -> ir.Value:
+    """Whether one of the conditions holds in some lane of the warp."""
+    total = conditions[0]
+    for each in conditions[1:]:
+        total = arith.OrIOp(total, each).result
+    everybody = arith.ConstantOp(word(), -1).result
+    one = ir.IntegerType.get_signless(1)
+    return nvvm.VoteSyncOp(one, everybody, total, nvvm.VoteSyncKind.any).result
 
 
 def packed(pair: ir.Value) -> Word:

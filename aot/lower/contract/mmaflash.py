@@ -26,6 +26,7 @@ from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
 
+STAGES = 2
 _WARP = 32
 _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
@@ -36,19 +37,18 @@ _HELD = 128
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block divides the work: its queries, those of a warp, keys of a piece, pieces of the ring."""
+    """How a block divides the work: its queries, those of a warp, keys of a piece."""
 
     queries: int
     rows: int
     keys: int
-    stages: int
 
     @property
     def threads(self) -> int:
         return self.queries // self.rows * _WARP
 
 
-_TILES = ((64, Tile(128, 32, 64, 2)), (128, Tile(128, 32, 48, 2)), (256, Tile(64, 16, 32, 2)))
+_TILES = ((64, Tile(128, 32, 64)), (128, Tile(128, 32, 48)), (256, Tile(64, 16, 32)))
 """By the elements of a query or a value, which decide how much registers and shared memory hold."""
 
 
@@ -68,7 +68,7 @@ def launch(job: Attention, kind: Kind, need: str) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
     sizes = ((blocks.value, one, one), (rtcalls.index(tile.threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
-    told = {"queries": tile.queries, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": tile.stages}
+    told = {"queries": tile.queries, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": STAGES}
     tiling.mark(op, "attention", 0, "mma-flash", told, ("causal",) if job.causal else ())
     if need:
         imageneeds.mark(op, need)
@@ -97,7 +97,7 @@ class _Layout:
         self.stage = self.keys.bytes + self.values.bytes
         self.slab = tile.rows * (job.width + _PAD) * _SUM_BYTES
         warps = tile.queries // tile.rows
-        self.bytes = max(self.queries.bytes + tile.stages * self.stage, warps * self.slab)
+        self.bytes = max(self.queries.bytes + STAGES * self.stage, warps * self.slab)
 
 
 class _Code:
@@ -116,13 +116,12 @@ class _Code:
             Copies(room, factor, block.batch, block.thread, start)
             for room, factor, start in zip(rooms, factors, starts, strict=True)
         ]
-        self.query_start = flashcopies.by_rows(
-            starts[0] + self.row0 * layout.queries.pitch, layout.queries.pitch, self.lane
-        )
-        self.key_start = flashcopies.by_columns(starts[1], layout.keys.pitch, self.lane)
-        self.value_start = flashcopies.by_rows(starts[2], layout.values.pitch, self.lane)
-        sizes = Sizes(self.tile.rows // flashwarp.SIXTEEN, self.tile.keys, layout.keys.pitch, layout.values.pitch)
-        self.code = Warp(job, kind, sizes, [Word(each) for each in block.batch], (block.m, self.keys))
+        queries = flashcopies.by_rows(starts[0] + self.row0 * layout.queries.pitch, self.lane)
+        self.query_at = queries.padded(layout.queries.pitch)(0)
+        self.key_at = flashcopies.by_columns(starts[1], self.lane).padded(layout.keys.pitch)
+        self.value_at = flashcopies.by_rows(starts[2], self.lane).padded(layout.values.pitch)
+        sizes = Sizes(self.tile.rows // flashwarp.SIXTEEN, self.tile.keys)
+        self.code = Warp(job, kind, sizes, block.batch, (block.m, self.keys))
         row, self.pair = flashwarp.lane_place(self.lane)
         self.row = block.m0 + self.row0 + row
 
@@ -130,13 +129,12 @@ class _Code:
         """All of it; results are stored by vectors of ``width`` where that is possible."""
         self.pieces, seen = self._pieces()
         self.copies[0].begin(0, self.block.m0, self.block.m)
-        for stage in range(self.tile.stages - 1):
-            self._copy(constant(stage))
-        state = self.code.start()
+        for number in range(STAGES - 1):
+            self._copy(constant(number))
         if self._holds():
-            instructions.wait(self.tile.stages - 2)
+            instructions.wait(STAGES - 2)
             gpu.BarrierOp()
-        left = self._left()
+        left, state = self._left(), self.code.start()
         state = self._loop(constant(0), seen, state, left, all_seen=True)
         state = self._loop(seen, self.pieces, state, left, all_seen=False)
         instructions.wait(0)
@@ -147,10 +145,10 @@ class _Code:
         return self.tile.rows // flashwarp.SIXTEEN * self.job.depth <= _HELD
 
     def _left(self) -> flashwarp.Left:
-        pitch, count = self.layout.queries.pitch, self.tile.rows // flashwarp.SIXTEEN
+        count = self.tile.rows // flashwarp.SIXTEEN
         if self._holds():
-            return flashwarp.held(self.query_start, pitch, count, self.job.depth // flashwarp.SIXTEEN)
-        return flashwarp.loaded(self.query_start, pitch, count)
+            return flashwarp.held(self.query_at, count, self.job.depth // flashwarp.SIXTEEN)
+        return flashwarp.loaded(self.query_at, count)
 
     def _pieces(self) -> tuple[Word, Word]:
         """Of keys that one of the tile's queries sees, and those that all of them see completely."""
@@ -159,30 +157,34 @@ class _Code:
             some, all_ = some.least(self.block.m0 + self.tile.queries), all_.least(self.block.m0 + 1)
         return some.tiles(self.tile.keys), all_ // self.tile.keys
 
-    def _copy(self, piece: Word) -> None:
+    def _stage(self, number: Word) -> Word:
+        """Offset of a piece in the ring."""
+        return number % STAGES * self.layout.stage
+
+    def _copy(self, number: Word) -> None:
         """Begin to copy a piece, if there is one; without it, too, it counts as a group."""
-        branch = scf.IfOp(piece.below(self.pieces))
+        branch = scf.IfOp(number.below(self.pieces))
         with ir.InsertionPoint(branch.then_block):
-            stage, first = piece % self.tile.stages * self.layout.stage, piece * self.tile.keys
             for copies in self.copies[1:]:
-                copies.begin(stage, first, self.keys)
+                copies.begin(self._stage(number), number * self.tile.keys, self.keys)
             scf.YieldOp([])
         instructions.commit()
 
     def _loop(
-        self, first: Word, last: Word, state: list[Queries], left: flashwarp.Left, *, all_seen: bool
+        self, first: Word, last: Word, begin: list[Queries], left: flashwarp.Left, *, all_seen: bool
     ) -> list[Queries]:
-        loop = scf.ForOp(first.value, last.value, constant(1).value, self.code.flat(state))
+        loop = scf.ForOp(first.value, last.value, constant(1).value, self.code.flat(begin))
         with ir.InsertionPoint(loop.body):
-            number, mine = Word(loop.induction_variable), self.code.of(list(loop.inner_iter_args))
+            number, state = Word(loop.induction_variable), self.code.of(list(loop.inner_iter_args))
             # The slot that is filled was last read in the turn before.
-            instructions.wait(self.tile.stages - 2)
+            instructions.wait(STAGES - 2)
             gpu.BarrierOp()
-            self._copy(number + (self.tile.stages - 1))
-            stage = number % self.tile.stages * self.layout.stage
-            piece = Piece(self.key_start + stage, self.value_start + stage, number * self.tile.keys)
-            done = self.code.add(mine, piece, left, (self.row, self.pair), all_seen=all_seen)
-            scf.YieldOp(self.code.flat(done))
+            self._copy(number + (STAGES - 1))
+            stage = self._stage(number)
+            totals = self.code.products(self.key_at(stage), left)
+            piece = Piece(self.value_at(stage), number * self.tile.keys)
+            state = self.code.add(state, totals, piece, (self.row, self.pair), all_seen=all_seen)
+            scf.YieldOp(self.code.flat(state))
         return self.code.of(list(loop.results))
 
     def _finish(self, state: list[Queries], width: int, wide: ir.Value | bool) -> None:
@@ -193,7 +195,7 @@ class _Code:
         pairs, slab = Shared(element, shape, start, lanes=2), Shared(element, shape, start)
         row, column = flashwarp.lane_place(self.lane)
         for number, each in enumerate(state):
-            factors = [onlinesoftmax.inverse(mine) for mine in each.rows]
+            factors = [onlinesoftmax.inverse(mine, zeros=self.job.zeros) for mine in each.rows]
             for n in range(0, len(each.sums), 2):
                 half, block = n % 4 // 2, n // 4
                 values = [arith.MulFOp(value, factors[half]).result for value in each.sums[n : n + 2]]

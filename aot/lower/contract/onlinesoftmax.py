@@ -22,6 +22,8 @@ from aot.lower.contract.words import Word, constant
 _TO_POWERS_OF_TWO = math.log2(math.e)
 _QUAD = (1, 2)
 """Distances to the other threads of a row."""
+_FAR = 8.0
+"""Powers of two by which a weight may be more than 1."""
 _CHAINS = 4
 """Independent chains of a reduction: one alone would wait for itself."""
 
@@ -33,6 +35,7 @@ class Row:
     """What a thread knows of one row."""
 
     largest: ir.Value
+    """That weights are relative to: the largest score so far, or one that is not far from it."""
     total: ir.Value
     """Of the thread's own weights."""
 
@@ -58,19 +61,41 @@ def number(value: float) -> ir.Value:
 
 def add(scores: Sequence[ir.Value], row: Row, scale: float) -> Piece:
     """One more piece of a row, whose scores are still to be multiplied with a positive number."""
+    begun, before = moved(row, largest(scores, row), scale)
+    weights, whole_row = weighed(scores, begun, scale)
+    return Piece(weights, whole_row, before)
+
+
+def largest(scores: Sequence[ir.Value], row: Row) -> ir.Value:
+    """The largest score so far."""
+    return _larger(row.largest, across(_folded(_larger, scores), _larger))
+
+
+def is_far(row: Row, score: ir.Value, scale: float) -> ir.Value:
+    """Whether weights relative to what the row counts from would become too large for 16 bits."""
+    distance = _times(_minus(score, row.largest), number(scale * _TO_POWERS_OF_TWO))
+    return arith.CmpFOp(arith.CmpFPredicate.OGT, distance, number(_FAR)).result
+
+
+def moved(row: Row, score: ir.Value, scale: float) -> tuple[Row, ir.Value]:
+    """The row, counted from another score, and the factor of what was summed up before."""
+    before = factor(row, Row(score, row.total), scale)
+    return Row(score, _times(row.total, before)), before
+
+
+def weighed(scores: Sequence[ir.Value], row: Row, scale: float) -> tuple[list[ir.Value], Row]:
+    """Weights of scores, relative to what the row counts from, and the row with them."""
     exponents = number(scale * _TO_POWERS_OF_TWO)
-    largest = _larger(row.largest, across(_folded(_larger, scores), _larger))
-    base = _base(largest, exponents)
+    base = _base(row.largest, exponents)
     weights = [_power(_minus(_times(score, exponents), base)) for score in scores]
-    before = _power(_minus(_times(row.largest, exponents), base))
-    return Piece(weights, Row(largest, _plus(_times(row.total, before), _folded(_plus, weights))), before)
+    return weights, Row(row.largest, _plus(row.total, _folded(_plus, weights)))
 
 
 def merged(rows: Sequence[Row], scale: float) -> Row:
     """What is known of a row, from what is known of parts of it; sums of weights are those of all threads."""
-    largest = _folded(_larger, [each.largest for each in rows])
-    so_far = Row(largest, number(0.0))
-    return Row(largest, total([_times(each.total, factor(each, so_far, scale)) for each in rows]))
+    highest = _folded(_larger, [each.largest for each in rows])
+    so_far = Row(highest, number(0.0))
+    return Row(highest, total([_times(each.total, factor(each, so_far, scale)) for each in rows]))
 
 
 def factor(part: Row, row: Row, scale: float) -> ir.Value:
@@ -84,10 +109,10 @@ def total(values: Sequence[ir.Value]) -> ir.Value:
     return _folded(_plus, values)
 
 
-def _base(largest: ir.Value, exponents: ir.Value) -> ir.Value:
+def _base(score: ir.Value, exponents: ir.Value) -> ir.Value:
     """The exponent that weights are relative to."""
-    none = arith.CmpFOp(arith.CmpFPredicate.OEQ, largest, number(float("-inf"))).result
-    return arith.SelectOp(none, number(0.0), _times(largest, exponents)).result
+    none = arith.CmpFOp(arith.CmpFPredicate.OEQ, score, number(float("-inf"))).result
+    return arith.SelectOp(none, number(0.0), _times(score, exponents)).result
 
 
 def whole(row: Row) -> ir.Value:
@@ -95,14 +120,18 @@ def whole(row: Row) -> ir.Value:
     return across(row.total, _plus)
 
 
-def inverse(row: Row) -> ir.Value:
-    """What sums of values with these weights are multiplied with: infinity where no key has weight."""
-    return reciprocal(whole(row))
+def inverse(row: Row, *, zeros: bool) -> ir.Value:
+    """What sums of values with these weights are multiplied with: infinity where no key has weight, or 0."""
+    return reciprocal(whole(row), zeros=zeros)
 
 
-def reciprocal(weights: ir.Value) -> ir.Value:
+def reciprocal(weights: ir.Value, *, zeros: bool) -> ir.Value:
     """The same for a sum of all of a row's weights."""
-    return arith.DivFOp(number(1.0), weights).result
+    found = arith.DivFOp(number(1.0), weights).result
+    if not zeros:
+        return found
+    none = arith.CmpFOp(arith.CmpFPredicate.OEQ, weights, number(0.0)).result
+    return arith.SelectOp(none, weights, found).result
 
 
 def seen(score: ir.Value, place: int, limit: Word) -> ir.Value:

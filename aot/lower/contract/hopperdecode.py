@@ -1,0 +1,177 @@
+"""Attention of few queries on Hopper: as ``decode``, with keys and values that TMA brings.
+
+In: two problems that belong together (``attention``), of at most 16 rows. Out: descriptors and launches; only sm_90a
+images hold the first kernel.
+
+One thread of a warp of its own copies tiles of keys and values, some thousand neighbouring bytes at a time, into a
+ring; four warps share a tile's keys, and free its place when all of them have read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import gpu, nvvm, scf
+
+from aot.lower import imageneeds
+from aot.lower.contract import boxes, decodemerge, decodeparts, flash, flashcopies, flashwarp, hopper, instructions
+from aot.lower.contract.boxes import DEPTH, Boxes
+from aot.lower.contract.decode import MOST_ROWS
+from aot.lower.contract.decodemerge import Merge
+from aot.lower.contract.decodeparts import Parts
+from aot.lower.contract.flashcopies import ELEMENT, Copies, Room
+from aot.lower.contract.flashjob import Attention
+from aot.lower.contract.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
+from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARP, WARPGROUP
+from aot.lower.contract.instructions import Kind
+from aot.lower.contract.tiles import Block, Told
+from aot.lower.contract.words import Word, constant, narrow
+
+_WARPS = WARPGROUP // WARP
+_TILE_BYTES = 16384
+"""Of keys, or of values."""
+_STAGES = 3
+_BLOCKS = 2
+"""Of a multiprocessor."""
+_BARRIER = 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A block's shared memory: stages of keys and values, queries, barriers; at the end what is merged."""
+
+    depth: int
+    width: int
+
+    @property
+    def keys(self) -> int:
+        """Of a tile."""
+        return _TILE_BYTES // (max(self.depth, self.width) * ELEMENT)
+
+    @property
+    def value(self) -> int:
+        """Where values begin in a stage."""
+        return self.keys * self.depth * ELEMENT
+
+    @property
+    def stage(self) -> int:
+        return self.keys * (self.depth + self.width) * ELEMENT
+
+    @property
+    def queries(self) -> Room:
+        return Room(MOST_ROWS, self.depth, WARPGROUP)
+
+    @property
+    def barriers(self) -> int:
+        return _STAGES * self.stage + self.queries.bytes
+
+    @property
+    def bytes(self) -> int:
+        end = self.barriers + 2 * _STAGES * _BARRIER
+        return max(end, decodemerge.Room(self.width, _WARPS).bytes) + ATOM
+
+
+def launch(job: Attention, kind: Kind) -> None:
+    """Emit the launches at the insertion point."""
+    layout = Layout(job.depth, job.width)
+    parts = decodeparts.plan(job, layout.keys, _BLOCKS)
+    keys = boxes.of_factor(job.scores.right, job.scores.n, job.scores, layout.keys)
+    values = boxes.of_factor(job.output.right, job.output.n, job.output, layout.keys, steps=layout.keys)
+    told = {"rows": MOST_ROWS, "keys": layout.keys, "depth": job.depth, "width": job.width, "stages": _STAGES}
+    threads = WARPGROUP + WARP
+    with decodeparts.launch(job, parts, threads, layout.bytes, Told("hopper-decode", told)) as (block, part):
+        imageneeds.mark(block.launch, flash.NEED)
+        _Code(job, kind, layout, block, (parts, part)).emit(keys, values)
+    parts.combine(job)
+
+
+class _Code:
+    """The code of one kernel."""
+
+    def __init__(self, job: Attention, kind: Kind, layout: Layout, block: Block, part: tuple[Parts, Word]) -> None:
+        self.job, self.kind, self.layout, self.block, self.part = job, kind, layout, block, part
+        self.keys = narrow(job.scores.n.value)
+        self.base = hopper.shared_memory(ATOM)
+        self.barriers = self.base + layout.barriers
+        self.share = decodeparts.share(*part, self.keys, layout.keys)
+
+    def emit(self, keys: Boxes, values: Boxes) -> None:
+        """All of it."""
+        hopper.when(self.block.thread.equals(0), self._prepare)
+        gpu.BarrierOp()
+        consumes = self.block.thread.below(WARPGROUP)
+        hopper.when(consumes, self._consume, lambda: self._produce(keys, values))
+
+    def _full(self, slot: Word) -> Word:
+        return self.barriers + slot * _BARRIER
+
+    def _empty(self, slot: Word) -> Word:
+        return self.barriers + (slot + _STAGES) * _BARRIER
+
+    def _prepare(self) -> None:
+        for slot in range(_STAGES):
+            hopper.make_barrier(self._full(constant(slot)), 1)
+            hopper.make_barrier(self._empty(constant(slot)), _WARPS)
+        hopper.fence_made_barriers()
+
+    def _produce(self, keys: Boxes, values: Boxes) -> None:
+        hopper.when(self.block.thread.equals(WARPGROUP), lambda: self._copy_all(keys, values))
+
+    def _copy_all(self, keys: Boxes, values: Boxes) -> None:
+        batch = [narrow(each) for each in self.block.batch]
+        loop = scf.ForOp(constant(0).value, self.share.turns.value, constant(1).value)
+        with ir.InsertionPoint(loop.body):
+            turn = Word(loop.induction_variable)
+            slot = turn % _STAGES
+            hopper.wait(self._empty(slot), (turn // _STAGES & 1) ^ 1)
+            barrier, first = self._full(slot), self.share.begin + turn * self.layout.keys
+            hopper.expect(barrier, constant(self.layout.stage))
+            stage = self.base + slot * self.layout.stage
+            for source, start, elements in ((keys, 0, self.job.depth), (values, self.layout.value, self.job.width)):
+                for box in range(elements // DEPTH):
+                    target = stage + (start + box * self.layout.keys * SWIZZLE_ROW)
+                    hopper.load_tile(target, source.map, source.at(constant(box * DEPTH), first, batch), barrier)
+            scf.YieldOp([])
+
+    def _consume(self) -> None:
+        lane, warp = self.block.thread % WARP, self.block.thread // WARP
+        queries = self.base + _STAGES * self.layout.stage
+        Copies(self.layout.queries, self.job.scores.left, self.block.batch, self.block.thread, queries).begin(
+            0, constant(0), self.block.m
+        )
+        instructions.commit()
+        instructions.wait(0)
+        self._sync()
+        query_at = flashcopies.by_rows(queries, lane).padded(self.layout.queries.pitch)(0)
+        left = flashwarp.held(query_at, 1, self.job.depth // SIXTEEN)
+        each = self.layout.keys // _WARPS
+        mine = self.base + warp * (each * SWIZZLE_ROW)
+        self.key_at = flashcopies.by_columns(mine, lane).swizzled(self.layout.keys)
+        self.value_at = flashcopies.by_rows(mine + self.layout.value, lane).swizzled(self.layout.keys)
+        self.code = Warp(self.job, self.kind, Sizes(1, each), self.block.batch, (self.block.m, self.keys))
+        self.lane, self.first = lane, self.share.begin + warp * each
+        state = self._loop(constant(0), self.share.whole, self.code.start(), left, all_seen=True)
+        (done,) = self._loop(self.share.whole, self.share.turns, state, left, all_seen=False)
+        self._sync()
+        Merge(self.job, self.block, self.part, _WARPS, self._sync).emit(done)
+
+    def _sync(self) -> None:
+        hopper.warpgroup_sync(constant(1))
+
+    def _loop(
+        self, first: Word, last: Word, state: list[Queries], left: flashwarp.Left, *, all_seen: bool
+    ) -> list[Queries]:
+        loop = scf.ForOp(first.value, last.value, constant(1).value, self.code.flat(state))
+        with ir.InsertionPoint(loop.body):
+            turn, mine = Word(loop.induction_variable), self.code.of(list(loop.inner_iter_args))
+            slot = turn % _STAGES
+            hopper.wait(self._full(slot), turn // _STAGES & 1)
+            stage = slot * self.layout.stage
+            totals = self.code.products(self.key_at(stage), left)
+            piece = Piece(self.value_at(stage), self.first + turn * self.layout.keys)
+            done = self.code.add(mine, totals, piece, flashwarp.lane_place(self.lane), all_seen=all_seen)
+            nvvm.SyncWarpOp(constant(-1).value)
+            hopper.when(self.lane.equals(0), lambda: hopper.arrive(self._empty(slot)))
+            scf.YieldOp(self.code.flat(done))
+        return self.code.of(list(loop.results))
