@@ -30,6 +30,8 @@ _SMALL = {1: Tile(64, 64, 16), 2: Tile(64, 256, 8), 4: Tile(32, 128, 4)}
 _ENOUGH = 200
 """Large tiles that there must be: more than multiprocessors of most devices."""
 _NARROW = Tile(32, 256, 1)
+_RESIDENT, _LARGE = 1024, 256
+"""Threads of a multiprocessor, with the registers for all loads of a tile at once; larger blocks would be too few."""
 _SHARED = 48 * 1024
 _THIN = (16, 5)
 """Fewer elements along the result's innermost loop, or along the operands', would leave most of a tile empty."""
@@ -184,6 +186,8 @@ def _kernel(turned: Turned, tile: Tile, number: int) -> None:
         (blocks, one, one), (rtcalls.index(tile.threads), one, one), dynamic_shared_memory_size=shared
     ).operation
     tiling.mark(op, "transposes", number, "transpose", vars(tile))
+    if tile.width > 1 and tile.threads <= _LARGE:
+        tiling.give_registers(op, _RESIDENT // tile.threads)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
