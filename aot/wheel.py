@@ -20,15 +20,16 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aot import fileset, forked, packid, renewal
 from aot.errors import PackageError, ToolMissing
 from aot.freethreaded import FreeThreaded
 from aot.stamp import Stamp
-from aot.wheelfile import extension_of, ours, problems, retagged
+from aot.wheelfile import bindings, extension_of, ours, problems, retagged
 
 _MODULES = ("scikit_build_core", "auditwheel", "elftools")
 """What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
@@ -182,29 +183,38 @@ def _one(folder: Path, pattern: str) -> Path:
 
 
 def _checked(tree: Path, raw: Path, python: FreeThreaded | None) -> str:
-    """The platform of a wheel, of which auditwheel and we look at the extension at the same time."""
-
-    def show() -> None:
-        sys.argv = ["auditwheel", "show", "--json", str(raw.resolve())]
-        runpy.run_module("auditwheel", run_name="__main__")
-
-    asked = _begin(show)
+    """The platform of a wheel. auditwheel is asked again only when the extension is bound to other symbols."""
+    name, library = extension_of(fileset.read_file(raw))
+    stamp = Stamp(raw.parent.parent / "platform.json", f"{packid.identity()} {bindings(library)}")
+    platform = stamp.read(str)
+    # At the same time, in two processes.
+    asked = _begin(lambda: _show(raw.resolve())) if platform is None else None
     try:
-        _check(tree, raw, _ABI if python is None else f".cpython-{python.tag.partition('-cp')[2]}-")
+        _check(tree, name, library, _ABI if python is None else f".cpython-{python.tag.partition('-cp')[2]}-")
     finally:
-        printed = _ended("auditwheel", asked)
-    report = json.loads(printed)
+        printed = _ended("auditwheel", asked) if asked else b""
+    if platform is None:
+        platform = _platform(json.loads(printed))
+        stamp.write(platform, [])
+    return platform
+
+
+def _show(raw: Path) -> None:
+    sys.argv = ["auditwheel", "show", "--json", str(raw)]
+    runpy.run_module("auditwheel", run_name="__main__")
+
+
+def _platform(report: Mapping[str, Any]) -> str:
     outside = sorted(report["external_libs"])
     if outside:
         raise PackageError(f"the extension links {', '.join(outside)}, which the wheel does not carry")
     return str(report["overall_tag"])
 
 
-def _check(tree: Path, raw: Path, abi: str) -> None:
-    name, library = extension_of(fileset.read_file(raw))
+def _check(tree: Path, name: str, library: bytes, abi: str) -> None:
     blobs = {path.name: fileset.read_file(path) for path in sorted((tree / "blobs").glob("*.fatbin"))}
     found = problems(name.partition(".")[0], library, blobs)
     if abi not in name:
-        found.append(f"its extension is {name}, not for the ABI '{abi.strip('.-')}'")
+        found.append(f"it is not for the ABI '{abi.strip('.-')}'")
     if found:
-        raise PackageError(f"{raw.name} is not what it should be\n  " + "\n  ".join(found))
+        raise PackageError(f"the extension {name} is not what it should be\n  " + "\n  ".join(found))

@@ -36,6 +36,7 @@ _TVM_FFI = "__tvm_ffi_"
 _MANIFEST = "/aot.json"
 _MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """Ends of platform tags -> machines as the manifest names them."""
+_BINDING = (".dynstr", ".gnu.version", ".gnu.version_r")
 _BEGINNING = 8
 """Bytes of a fatbin before those that differ."""
 
@@ -96,6 +97,17 @@ def extension_of(data: bytes) -> tuple[str, bytes]:
     if len(found) != 1:
         raise PackageError(f"the wheel holds {len(found)} extensions, expected one")
     return found[0].name.rpartition("/")[2], found[0].content()
+
+
+def bindings(library: bytes) -> str:
+    """The digest of what binds an extension to others: names, versions and libraries, notes and flags, not its code."""
+    elf = ELFFile(io.BytesIO(library))
+    found = hashlib.sha256(f"{elf.header['e_machine']} {elf.header['e_flags']} {sorted(_needed(elf))}".encode())
+    for section in elf.iter_sections():
+        if section.name in _BINDING or section["sh_type"] == "SHT_NOTE":
+            # Notes have the digest of the whole file among them.
+            found.update(b"" if section.name == ".note.gnu.build-id" else section.data())
+    return found.hexdigest()
 
 
 def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[str]:
