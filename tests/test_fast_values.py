@@ -145,6 +145,24 @@ def test_the_first_of_equal_places_is_found(kind: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+EXTREMES = """
+func.func @f(%x: tensor<?x?xf8E4M3FN>, %o: tensor<?xf8E4M3FN>) -> tensor<?xf8E4M3FN> {
+  %y = linalg.reduce { arith.maximumf } ins(%x : tensor<?x?xf8E4M3FN>) outs(%o : tensor<?xf8E4M3FN>) dimensions = [1]
+  return %y : tensor<?xf8E4M3FN>
+}"""
+
+
+def test_the_largest_of_a_type_without_infinities() -> None:
+    """Also where blocks of a cluster exchange it."""
+    built, random = build(EXTREMES), np.random.default_rng(10)
+    served = ctypes.c_int32.in_dll(built.library, "cpurun_serves")
+    for shape in ((3, 7), (2, 1001), (1, 40000)):
+        x = random.standard_normal(shape).astype(ml_dtypes.float8_e4m3fn)
+        served.value = archneed.code("sm_90") if shape[1] > 1001 else 0
+        got = built.call("f", x, np.full(shape[0], -400, x.dtype)).results[0]
+        np.testing.assert_array_equal(got.astype("f4"), x.astype("f4").max(1))
+
+
 def test_rows_of_infinities_and_nans() -> None:
     x = np.zeros((4, 1000), "f4")
     x[0] = -np.inf

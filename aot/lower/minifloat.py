@@ -10,6 +10,7 @@ rounding to nearest even, with each type's own infinities and NaNs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mlir import ir
@@ -51,6 +52,14 @@ class Format:
         return next(code for code in choices if code is not None)
 
     @property
+    def greatest(self) -> float:
+        """The value that no other one is larger than; its negative is the smallest one."""
+        if self.infinity is not None:
+            return math.inf
+        exponent, fraction = divmod(self.largest, 1 << self.mantissa)
+        return math.ldexp(1 + fraction / (1 << self.mantissa), exponent - self.bias)
+
+    @property
     def unsigned_zero(self) -> bool:
         """Whether the code of negative zero is NaN instead (the FNUZ types)."""
         return self.nan == self.sign
@@ -69,6 +78,13 @@ FORMATS = {
 """By MLIR's spelling of the type. f8E8M0FNU, which has neither sign nor zero, goes its own way below."""
 EXPONENT_ONLY = "f8E8M0FNU"
 NAMES = (*FORMATS, EXPONENT_ONLY)
+
+
+def extreme(name: str, infinity: float) -> float:
+    """The number of a type that is as far as it goes towards an infinity; of types that are not here, the infinity."""
+    if name == EXPONENT_ONLY:
+        return 2.0**127 if infinity > 0 else 2.0**-127
+    return math.copysign(FORMATS[name].greatest, infinity) if name in FORMATS else infinity
 
 
 def decode(code: mlir.Value, name: str) -> mlir.Value:

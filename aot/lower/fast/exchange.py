@@ -22,6 +22,7 @@ from aot.lower.fast import bodies
 WARP = 32
 SLOT_BYTES = WARP * 8
 """Shared memory for one value of each warp of a block."""
+_BYTE = 8
 SHARED = "#gpu.address_space<workgroup>"
 _OWN, _CLUSTER = "!llvm.ptr<3>", "!llvm.ptr<7>"
 """Pointers to shared memory of the block, and of any block of the cluster."""
@@ -129,6 +130,11 @@ def _remote(slot: ir.Value, block: ir.Value, kind: ir.Type) -> ir.Value:
     there = nvvm.mapa(ir.Type.parse(_CLUSTER), own, block)
     if isinstance(kind, ir.IndexType):
         return arith.IndexCastOp(kind, llvm.LoadOp(word, there).res).result
+    if isinstance(kind, ir.FloatType) and kind.width <= _BYTE:
+        # LLVM has no such type: it is stored as a byte.
+        byte = llvm.LoadOp(ir.IntegerType.get_signless(_BYTE), there).res
+        bits = ir.IntegerType.get_signless(kind.width)
+        return arith.BitcastOp(kind, byte if kind.width == _BYTE else arith.TruncIOp(bits, byte).result).result
     return llvm.LoadOp(kind, there).res
 
 

@@ -7,6 +7,7 @@ In: the body of a reduction. Out: a Reducer, or why its order of evaluation cann
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import minifloat
 from aot.lower.fast import bodies
 from aot.lower.fast.operations import Operation
 
@@ -240,6 +242,8 @@ def _fold(op: ir.Operation, one: ir.Value, other: ir.Value) -> ir.Value:
 def _constant(op: ir.Operation) -> ir.Value:
     kind = op.results[0].type
     if op.name in _FLOAT_NEUTRAL:
-        return arith.ConstantOp(kind, ir.FloatAttr.get(kind, _FLOAT_NEUTRAL[op.name])).result
+        value = _FLOAT_NEUTRAL[op.name]
+        value = minifloat.extreme(str(kind), value) if math.isinf(value) else value
+        return arith.ConstantOp(kind, ir.FloatAttr.get(kind, value)).result
     bits = kind.width if isinstance(kind, ir.IntegerType) else 64
     return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, _INTEGER_NEUTRAL[op.name](bits))).result
