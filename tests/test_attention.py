@@ -11,7 +11,7 @@ import cpucall
 import ml_dtypes
 import numpy as np
 import pytest
-from attentionsource import Attention, expected
+from attention_source import Attention, expected
 from compiledsource import compiled
 from cpurun import build
 from test_hopper import chosen, tiles

@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attentionsource import Attention
+from attention_source import Attention
 
 SOURCES = {
     "full": Attention(depth=128, width=128),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-_FILE = Path(__file__).parents[1] / "benchmarks" / "attention_sources.py"
+_FILE = Path(__file__).parents[2] / "benchmarks" / "attention_sources.py"
 _SPEC = importlib.util.spec_from_file_location("attention_sources", _FILE)
 assert _SPEC is not None
 assert _SPEC.loader is not None
