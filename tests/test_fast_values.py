@@ -180,6 +180,13 @@ def test_rows_that_do_not_begin_at_a_vector() -> None:
     np.testing.assert_allclose(got, _softmax(x.astype("f8")), rtol=1e-5)
 
 
+def test_a_row_of_a_few_columns_more_than_whole_vectors_take() -> None:
+    """As many vectors as the threads of the largest block hold, and what is around them."""
+    x = np.random.default_rng(11).standard_normal((2, 8195)).astype("f4")
+    got = program(KERNELS[0], "f32").call("softmax_dyn", x, np.full_like(x, np.nan)).results[0]
+    np.testing.assert_allclose(got, _softmax(x.astype("f8")), rtol=1e-5)
+
+
 ROW_WORK = """
 #full = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

@@ -144,7 +144,8 @@ def threads(job: Job, tile: Tile) -> ir.Value:
     if not tile.flexible:
         return rtcalls.index(tile.threads)
     if tile.keep == REGISTERS:
-        return _busy(job, tile, tile.vectors)
+        # What a row has besides whole vectors takes no thread more.
+        return arith.MinUIOp(_busy(job, tile, tile.vectors), rtcalls.index(tile.group)).result
     count = arith.MinUIOp(_busy(job, tile, LOOP_VECTORS), rtcalls.index(tile.usual or tile.group)).result
     if not tile.usual:
         return count
