@@ -16,13 +16,10 @@ import tempfile
 from pathlib import Path
 
 from aot import fileset, process, wheelfile
-from aot.errors import PackageError
 
 RECIPE = ("pyproject.toml", "CMakeLists.txt", "README.md")
 """What decides how the tree is built, and what the wheel says about itself."""
 _COMMAND = re.compile(r"^CMAKE_COMMAND:INTERNAL=(.*)$", re.MULTILINE)
-_SHOWN = 60
-"""Lines of a failed command that are shown."""
 
 
 def recipe(tree: Path) -> str:
@@ -39,11 +36,13 @@ def recipe(tree: Path) -> str:
 def wheel(tree: Path, built: Path, raw: Path, epoch: int) -> bytes | None:
     """The new wheel; None when the backend has to make it."""
     found = _COMMAND.search(fileset.read_file(built / "CMakeCache.txt").decode("utf-8", "replace"))
-    if found is None:
+    if found is None or not Path(found[1]).is_file():
         return None
     with tempfile.TemporaryDirectory(prefix="aot-wheel-") as installed:
-        _run(found[1], "--build", str(built))
-        _run(found[1], "--install", str(built), "--prefix", installed, "--strip")
+        steps = (("--build", str(built)), ("--install", str(built), "--prefix", installed, "--strip"))
+        # What goes wrong here goes wrong with the backend, too, which tells it, or does it anew.
+        if any(process.run([found[1], *step]).returncode for step in steps):
+            return None
         files = {path.relative_to(tree / "src").as_posix(): fileset.read_file(path) for path in _packed(tree)}
         made = (path for path in Path(installed).rglob("*") if path.is_file())
         files |= {path.relative_to(installed).as_posix(): fileset.read_file(path) for path in made}
@@ -52,10 +51,3 @@ def wheel(tree: Path, built: Path, raw: Path, epoch: int) -> bytes | None:
 
 def _packed(tree: Path) -> list[Path]:
     return sorted(path for path in (tree / "src").rglob("*") if path.is_file())
-
-
-def _run(*command: str) -> None:
-    done = process.run(command)
-    if done.returncode:
-        said = (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
-        raise PackageError("CMake failed on the generated package\n" + "\n".join(said[-_SHOWN:]))
