@@ -86,19 +86,15 @@ def _raw(tree: Path, folder: Path, options: Options) -> Path:
     """The backend's wheel, or the one that it would make."""
     built = folder / (f"{BUILT}-{options.python.tag}" if options.python else BUILT)
     made = fileset.make_folder(folder / "made")
+    if options.pure:
+        return _backend(tree, made, options, built)
     stamp = Stamp(folder / "backend.json", f"{packid.identity()} {options} {renewal.recipe(tree)}")
     name = stamp.read(str)
+    data = None
     if name is not None and not options.sdist and (built / "build.ninja").is_file():
         data = renewal.wheel(tree, built, made / name, options.epoch)
-        if data is not None:
-            fileset.write_file(made / name, data)
-            stamp.write(name, [made / name])
-            return made / name
-    for old in made.iterdir():
-        fileset.remove(old)
-    _backend(tree, made, options, built)
-    raw = _one(made, "*.whl")
-    fileset.write_file(raw, ours(fileset.read_file(raw), options.epoch))
+    raw = _backend(tree, made, options, built) if name is None or data is None else made / name
+    fileset.write_file(raw, data or ours(fileset.read_file(raw), options.epoch))
     stamp.write(raw.name, [raw])
     return raw
 
@@ -117,12 +113,14 @@ def _check_tools() -> None:
         )
 
 
-def _backend(tree: Path, made: Path, options: Options, built: Path) -> None:
-    """Has scikit-build-core build the tree, through the hooks that every frontend calls.
+def _backend(tree: Path, made: Path, options: Options, built: Path) -> Path:
+    """The wheel of scikit-build-core, alone in ``made``; it builds the tree by the hooks that every frontend calls.
 
     The build folder is kept: what is the same in the next build is not compiled again. Another Python than ours is
     CMake's business alone: nothing has to be installed in it.
     """
+    for old in made.iterdir():
+        fileset.remove(old)
     # Named also when it is empty, since CMake remembers.
     settings = {"build-dir": str(built), "cmake.define.AOT_RUNTIME": str(options.runtime or "")}
     if options.python:
@@ -139,6 +137,7 @@ def _backend(tree: Path, made: Path, options: Options, built: Path) -> None:
             backend.build_sdist(str(made), settings)
 
     _ended("scikit-build-core", _begin(work))
+    return _one(made, "*.whl")
 
 
 def _begin(work: Callable[[], None]) -> forked.Child:
