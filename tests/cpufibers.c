@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { MAX_THREADS = 1024, MAX_CLUSTER = 16, FIBERS = 8 * MAX_THREADS };
+enum { MAX_THREADS = 1024, MAX_CLUSTER = 16, FIBERS = 16 * MAX_THREADS };
 enum { STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024 };
 typedef void kernel(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
 typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } bytes;
