@@ -112,10 +112,8 @@ def test_rows_of_known_length(kind: str) -> None:
         np.testing.assert_allclose(got.astype("f8"), _softmax(x.astype("f8")), rtol=STEPS[kind], atol=1e-7)
 
 
-SHARED_ROWS = [*((kernel, need) for kernel in KERNELS[:2] for need in ("sm_90", "sm_90a")), (KERNELS[3], "sm_90a")]
-
-
-@pytest.mark.parametrize(("kernel", "need"), SHARED_ROWS, ids=[f"{k.name}-{need}" for k, need in SHARED_ROWS])
+@pytest.mark.parametrize("need", ["sm_90", "sm_90a"])
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=["softmax", "layernorm"])
 def test_blocks_that_share_a_row(kernel: Kernel, need: str) -> None:
     """Where the device has clusters: few long rows, with and without columns around their vectors."""
     assert f'aot.needs = "{need}"' in program(kernel, "f32").ir
@@ -125,10 +123,9 @@ def test_blocks_that_share_a_row(kernel: Kernel, need: str) -> None:
     for shape in ((1, 40000), (2, 33333)):
         x = random.standard_normal(shape).astype("f4")
         weights = [random.standard_normal(shape[1]).astype("f4") for _ in range(kernel.weights)]
-        out = result(kernel, shape, x.dtype)
-        got = program(kernel, "f32").call(f"{kernel.name}_dyn", x, *weights, out).results[0]
+        got = program(kernel, "f32").call(f"{kernel.name}_dyn", x, *weights, np.full_like(x, np.nan)).results[0]
         want = kernel.exact(*(each.astype("f8") for each in (x, *weights)))
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 if kernel.out == "full" else 1e-3)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
     served.value = 0
 
 

@@ -105,10 +105,8 @@ class Conditions:
 
     def _worth(self, tile: Tile) -> ir.Value | bool:
         """Blocks share rows that one has no room for, and few rows that are long."""
-        few = _both(self._few(), self._least(slices.LONG))
-        if not self.row_bytes:
-            return few
         alone = self._fits(replace(tile, cluster=1))
+        few = _both(self._few(), self._least(slices.LONG))
         if alone is False or few is True:
             return True
         if alone is True:

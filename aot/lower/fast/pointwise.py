@@ -22,7 +22,7 @@ from aot.lower.fast.rowjob import Job
 
 THREADS = 128
 _VECTORS = (2, 1)
-"""Of a thread that reads one operand as it lies, or more: few, so that little work reaches many multiprocessors."""
+"""Of a thread that reads one operand, or more: few, so that little work reaches many multiprocessors, too."""
 _AT_ONCE = 4
 """Elements of a thread where there are no vectors."""
 
@@ -59,9 +59,8 @@ def launch(job: Job, width: int) -> ir.Operation:
 
 
 def _vectors_of(job: Job) -> int:
-    whole = sum(source.kind == FULL for source in job.region.sources())
-    indexed = any(place.loops and not place.flat for place in job.places.values())
-    return _VECTORS[whole > 1 or indexed]
+    full = sum(source.kind == FULL for source in job.region.sources())
+    return _VECTORS[min(len(_VECTORS), max(1, full)) - 1]
 
 
 def _fits(job: Job, width: int) -> ir.Value | bool:

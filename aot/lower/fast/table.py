@@ -31,8 +31,6 @@ _CLUSTER, _WIDE_CLUSTER, _CLUSTER_THREADS = 8, 16, 256
 """Blocks of a cluster, and threads of each: with small parts of a row, a multiprocessor holds parts of several rows.
 
 Few rows take as many threads as a block can have: nothing else hides how long memory takes."""
-_ONCE = 65536
-"""Columns of a row that is read once, for a block of a wide cluster: longer rows want all multiprocessors."""
 _WIDE_PART = 100 * 1024
 """Bytes of a row that a block of a wide cluster may have: of more, too few would fit the multiprocessors together."""
 _LOOP_ELEMENTS = 16
@@ -148,16 +146,9 @@ def _sliced(facts: Facts) -> list[Candidate]:
     wide = width(facts)
     threads, vectors = _LOOP_THREADS, _LOOP_ELEMENTS // wide
     mode = SHIFTED if facts.columns is None or facts.columns % wide else MASKED
-    tile = Tile("slices", threads, 1, vectors, wide, mode, MEMORY)
-    found = [Candidate(tile, least=LONG, sliced=True)]
+    found = [Candidate(Tile("slices", threads, 1, vectors, wide, mode, MEMORY), least=LONG, sliced=True)]
     if facts.row_bytes:
         return found
-    if facts.light and wide > 1:
-        whole = replace(
-            tile, name="cluster-row", group=_MOST_THREADS, flexible=True, usual=threads, cluster=_WIDE_CLUSTER
-        )
-        whole = whole if facts.columns is None else _fixed(whole, facts.columns, facts.rows)
-        found.insert(0, Candidate(whole, least=LONG, most=_WIDE_CLUSTER * _ONCE))
     return [*found, Candidate(Tile("slices", threads, 1, 4, 1, MASKED, MEMORY), False, least=LONG, sliced=True)]
 
 
