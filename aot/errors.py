@@ -95,6 +95,10 @@ class DiskError(AotError):
     """A file could not be read or written: permissions, space, a folder in its place."""
 
 
+class TookTooLong(AotError):
+    """A command did not end within its time."""
+
+
 class MismatchError(AotError):
     """A check of a package found something other than what was asked for."""
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from aot.errors import AotError, CompilerCrash, ToolMissing
+from aot.errors import AotError, CompilerCrash, TookTooLong, ToolMissing
 
 _LAST_WORDS = re.compile(
     r"LLVM ERROR: .*|.*Assertion .* failed.*|.*\bUNREACHABLE executed.*|fatal error: .*|^MemoryError.*", re.MULTILINE
@@ -81,13 +81,22 @@ def run(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise AotError(f"{words[0]} did not end within {timeout:g} seconds: {shlex.join(words)}") from error
+        raise TookTooLong(f"{words[0]} did not end within {timeout:g} seconds: {shlex.join(words)}") from error
     except OSError as error:
         raise ToolMissing(f"cannot start '{words[0]}': {error.strerror}", hint="run `aot doctor`") from error
     return Completed(words, done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
 
 _showing = [False]
+
+
+def run_for(command: Sequence[str | os.PathLike[str]], seconds: float | None) -> Completed:
+    """Run a command; one that takes longer is killed, and has ended by that signal. None: it may take any time."""
+    try:
+        return run(command, timeout=seconds)
+    except TookTooLong as error:
+        words = tuple(os.fspath(word) for word in command)
+        return Completed(words, -signal.SIGKILL, b"", error.message.encode(), seconds or 0.0)
 
 
 def show_commands() -> None:

@@ -26,7 +26,7 @@ from aot.tunerace import Course
 from aot.wishes import PRODUCTS
 
 COLUMNS = ("function", "region", "candidate", "median", "of default", "")
-MOST = 40
+MOST = 16
 """Candidates of a region, at most."""
 TIE = 0.02
 """What a candidate must gain, as a share of the default's time: less is chance."""

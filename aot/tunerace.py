@@ -24,6 +24,8 @@ from aot.verifying import job as calls
 from aot.verifying.installed import Installed, installed
 from aot.verifying.job import RaceReport, Seconds, Sizes, VerifyJob
 
+LIMIT_S = 60.0
+"""Seconds for the calls of all candidates: one that never ends is left out, and the others begin again."""
 _DEFAULT = "c0"
 """Source of the function as it is; the others are c1, c2, …"""
 
@@ -147,7 +149,7 @@ def _measured(
         raise AotError(f"{course.source.file.name}.{course.function} cannot be timed: {sizes.note}")
     verify.check_letters(course.dims, set(sizes.letters))
     race = dataclasses.replace(todo, folder=str(place / "race"), functions=tuple(full), mode=calls.RACE, sizes=(sizes,))
-    reports = verify.run_children(race, chosen, RaceReport, lambda _, note: RaceReport(note))
+    reports = verify.run_children(race, chosen, RaceReport, lambda _, note: RaceReport(note), LIMIT_S)
     refused = {name: report.note for name, report in zip(names, reports, strict=True) if report.note}
     result = place / "race" / calls.SECONDS
     if _DEFAULT in refused or not result.is_file():

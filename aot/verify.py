@@ -161,13 +161,20 @@ def _letters(signature: str) -> list[str]:
 
 
 def run_children(
-    todo: VerifyJob, chosen: Sequence[Signature], kind: type[Report], died: Callable[[Signature, str], Report]
+    todo: VerifyJob,
+    chosen: Sequence[Signature],
+    kind: type[Report],
+    died: Callable[[Signature, str], Report],
+    limit: float | None = None,
 ) -> list[Report]:
-    """Runs the child until every function has a report: one that kills it is reported, and left out the next time."""
+    """Runs the child until every function has a report: one that kills it is reported, and left out the next time.
+
+    So is one that does not come back: a child is stopped after ``limit`` seconds, if there is a limit.
+    """
     folder = Path(todo.folder)
     reports: list[Report] = []
     while len(reports) < len(chosen):
-        done = _run_child(folder, dataclasses.replace(todo, first=len(reports)))
+        done = _run_child(folder, dataclasses.replace(todo, first=len(reports)), limit)
         while len(reports) < len(chosen) and (report := job.read_report(folder, len(reports), kind)) is not None:
             reports.append(report)
         if len(reports) < len(chosen):
@@ -178,10 +185,10 @@ def run_children(
     return reports
 
 
-def _run_child(folder: Path, todo: VerifyJob) -> process.Completed:
+def _run_child(folder: Path, todo: VerifyJob, limit: float | None) -> process.Completed:
     """One process with a job in ``folder``; raises what it says is impossible."""
     job.write(folder, job.JOB, todo)
-    done = process.run([sys.executable, "-m", "aot.verifying.child", folder])
+    done = process.run_for([sys.executable, "-m", "aot.verifying.child", folder], limit)
     job.raise_failure(folder)
     return done
 

@@ -44,6 +44,14 @@ def test_a_tool_that_hangs() -> None:
         process.run(python("import time; time.sleep(30)"), timeout=0.2)
 
 
+def test_a_command_that_is_given_some_time_only() -> None:
+    hangs = python("import time; time.sleep(9)")
+    done = process.run_for(hangs, 0.2)
+    assert process.exit_text(done.returncode) == "SIGKILL"
+    assert "did not end within 0.2 seconds" in done.words()
+    assert process.run_for(python("print(1)"), None).stdout == b"1\n"
+
+
 def test_names_are_not_looked_up_in_path() -> None:
     with pytest.raises(AssertionError, match="absolute"):
         process.run(["true"])
