@@ -6,7 +6,7 @@ In: a Problem at the insertion point of its launch. Out: launches, in branches o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mlir import ir
@@ -32,9 +32,9 @@ from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
 AMPERE, _ADA, HOPPER = (8, 0), (8, 9), (9, 0)
-_SINGLE = (ffma.Tile(64, 128, 8, 16, 3), ffma.Tile(128, 128, 16, 8, 2))
+_SINGLE = (ffma.Tile(64, 128, 8, 16, 3, 8), ffma.Tile(128, 128, 16, 16, 2, 16))
 """Tiles for sums of 4 bytes, for few rows and for many."""
-_DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
+_DOUBLE = (ffma.Tile(32, 64, 8, 16, 4, 4), ffma.Tile(64, 64, 16, 8, 3, 4))
 """And for sums of 8 bytes."""
 _DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
 """GPUs whose tensor cores are faster in f64 than their other units."""
@@ -155,8 +155,8 @@ def _candidates(job: registertile.Job, need: str | None, images: Images) -> list
         return _Candidate(condition, extents_, lambda split: ffma.launch(job, tile, need, split))
 
     if need is None:
-        # Registers hold parts of tiles, too, and have no room for many sums.
-        return [plain(True, few)]
+        # Registers hold parts of tiles, too.
+        return [plain(True, replace(few, blocks=2))]
     found = [plain(extents.at_most(problem.m, few.rows), few), plain(True, many)]
     if isinstance(problem.accumulator, ir.F64Type) and images.any_of(_DOUBLES):
         form = dmma.FORM

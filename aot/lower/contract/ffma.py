@@ -3,7 +3,7 @@
 In: a problem, and a Tile. Out: a ``gpu.launch`` (``registertile``).
 
 A thread holds a rectangle of sums in groups of a vector; each step of ``k`` reads its rows and columns, and multiplies
-all by all. A number that is read takes a thread as long as four multiplications: 8 x 16 of them leave time to spare.
+all by all.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ _DOWN, _ACROSS = 4, 8
 """Lanes of a warp below each other and beside each other."""
 _VECTOR = 16
 """Bytes."""
-_STEPS = 4
-"""Of ``k`` that are written out: more would not be faster, and take longer to compile."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,8 @@ class Tile:
     across: int
     blocks: int
     """On a multiprocessor."""
+    steps: int
+    """Of ``k`` that are written out: what begins anew in a loop waits for its first numbers."""
     depth: int = 16
     """Of ``k`` at a time."""
     stages: int = 2
@@ -95,7 +95,9 @@ class _Units:
     def multiplied(self, starts: tuple[Word, Word], sums: Sequence[ir.Value]) -> list[ir.Value]:
         """The sums with the products of a stage."""
         mine = [start + place * self.form.size for start, place in zip(starts, self.places, strict=True)]
-        loop = scf.ForOp(constant(0).value, constant(self.tile.depth).value, constant(_STEPS).value, list(sums))
+        loop = scf.ForOp(
+            constant(0).value, constant(self.tile.depth).value, constant(self.tile.steps).value, list(sums)
+        )
         tiles.unrolled(loop.operation, 1)
         with ir.InsertionPoint(loop.body):
             first = Word(loop.induction_variable)
@@ -106,7 +108,7 @@ class _Units:
     def _steps(self, rows: Sequence[Word], sums: list[ir.Value]) -> list[ir.Value]:
         """Some steps of ``k``: each reads its numbers while those before are multiplied."""
         factors = self._factors(rows, 0)
-        for step in range(1, _STEPS):
+        for step in range(1, self.tile.steps):
             ahead = self._factors(rows, step)
             sums, factors = self._products(sums, factors), ahead
         return self._products(sums, factors)
