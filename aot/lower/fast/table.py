@@ -18,8 +18,8 @@ _ROW = "row"
 _MAX_WIDTH = 8
 _VECTOR_BYTES = 16
 _WARP = 32
-_SHORT = ((8, 16), (16, 8), (32, 4))
-"""Threads for a row of as many vectors, and rows in a block."""
+_SHORT = ((8, 16), (16, 8))
+"""Threads for a row of up to twice as many vectors, and rows in a block: with one each, blocks would end too soon."""
 _BLOCK = 512
 """Threads that share a row in registers, at most: longer rows do as well in shared memory."""
 _MOST_THREADS = 1024
@@ -180,7 +180,7 @@ def _static(facts: Facts) -> list[Candidate]:
 def _dealt(units: int, held: Held, least: int) -> tuple[int, int] | None:
     """Threads for a row, ``least`` or more, and rows in a block; None when registers cannot hold so many vectors."""
     for group, rows in _SHORT:
-        if least <= group >= units:
+        if least <= group and units <= 2 * group:
             return group, rows
     if units <= _WARP * held.warp:
         return _WARP, 4
