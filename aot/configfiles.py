@@ -35,6 +35,9 @@ def load(folder: Path, *, with_tuned: bool = True) -> Config:
     """The config of a folder; the default one when it has neither file."""
     own = config.load(folder / config.FILE_NAME)
     tuned = config.load(folder / TUNED_NAME) if with_tuned else Config()
+    for section, settings in (("package", tuned.package), ("build", tuned.build)):
+        if settings != type(settings)():
+            raise ConfigError(f"{tuned.place(section)}: [{section}]: only schedules belong here")
     for name, found in tuned.sources.items():
         if replace(found, wishes=()) != SourceSettings():
             raise ConfigError(f"{tuned.place(f'source.{name}')}: [source.{name}]: only schedules belong here")

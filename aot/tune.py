@@ -23,6 +23,7 @@ from aot.report import Once, Reporter, Silent
 from aot.tunecandidates import Candidate
 from aot.tunedfile import Pick
 from aot.tunerace import Course
+from aot.verifying import options
 from aot.wishes import PRODUCTS
 
 COLUMNS = ("function", "region", "candidate", "median", "of default", "")
@@ -98,6 +99,9 @@ class Tuned:
 
 def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[Choosable, ...]:
     """Regions with candidates, as they are built without a word of the user's; needs no GPU when ``archs`` is given."""
+    options.extents(request.dims)
+    options.ranges(request.ranges)
+    configfiles.load(_folder(request))
     with scratch.folder("tune") as place:
         build = pipeline.BuildRequest(
             request.sources,
@@ -185,10 +189,15 @@ def _chosen(found: Sequence[Choosable], names: Sequence[str]) -> list[Choosable]
     return [each for each in found if not names or each.function in names or each.name in names]
 
 
+def _folder(request: TuneRequest) -> Path:
+    """Where settings of the sources lie, or would."""
+    folders = plan.folders(request.sources)
+    return configfiles.place(folders) or folders[0]
+
+
 def write(found: Tuned, request: TuneRequest) -> Path:
     """Writes the picks beside the other settings of the sources; the file."""
-    folders = plan.folders(request.sources)
-    file = (configfiles.place(folders) or folders[0]) / configfiles.TUNED_NAME
+    file = _folder(request) / configfiles.TUNED_NAME
     before = fileset.read_file(file).decode() if file.is_file() else ""
     fileset.write_file(file, tunedfile.text(found.picks, before, found.gpu, found.tuned).encode())
     return file

@@ -38,11 +38,11 @@ class Pick:
 def text(picks: Sequence[Pick], before: str, gpu: str, tuned: Sequence[tuple[str, str]] = ()) -> str:
     """The file; ``tuned``: sources and functions of which it says nothing else than ``picks``."""
     gone = [
-        re.compile(rf"^\[source\.{source}\.function\.{function}[.\]]", re.MULTILINE)
+        re.compile(rf"^\[source\.{source}\.function\.{function}[.\]]")
         for source, function in {*tuned, *((each.source, each.function) for each in picks)}
     ]
-    blocks = before.strip().split("\n\n")[1:]
-    kept = [block for block in blocks if not any(header.search(block) for header in gone)]
+    blocks = _tables(before)
+    kept = ["\n".join(lines) for key, lines in blocks if not any(each.search(key) for each in gone)]
     head = f"# Written by `aot tune`: what is fastest on {gpu}. What aot.toml says of a function wins."
     return "\n\n".join([f"{head}\nedition = {EDITION}", *kept, *map(_block, picks)]) + "\n"
 
@@ -50,6 +50,23 @@ def text(picks: Sequence[Pick], before: str, gpu: str, tuned: Sequence[tuple[str
 def header(source: str, function: str, region: int) -> str:
     """Of the table for a region, or, where it is 0, for all products of the function."""
     return f"[source.{source}.function.{function}{f'.region.{region}' if region else ''}]"
+
+
+def _tables(text: str) -> list[tuple[str, list[str]]]:
+    """Tables of a file, by header without blanks and quotes, each with the comments above it; what is before is not."""
+    found: list[tuple[str, list[str]]] = []
+    above: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            found.append((re.sub(r"[\s\"']", "", line), [*above, line]))
+            above = []
+        elif line.startswith("#"):
+            above.append(line)
+        elif line:
+            if found:
+                found[-1][1].extend([*above, line])
+            above = []
+    return found
 
 
 def _block(pick: Pick) -> str:

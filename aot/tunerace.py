@@ -116,6 +116,7 @@ def _files(course: Course, named: Mapping[str, Candidate]) -> dict[str, bytes]:
         if file.transform:
             files[f"{name}.transform.mlir"] = fileset.read_file(Path(file.transform))
         lines += [f"[source.{name}]", f'accumulate = "{own.accumulate}"']
+        lines += [f'precision = "{own.precision}"', f'fully-masked = "{own.fully_masked}"']
         # Texts of JSON are texts of TOML.
         lines += [f"passes = {json.dumps(own.passes)}"] if own.passes else []
         if name in named:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import fakecuda
 import pytest
 
-from aot import configfiles, tunecandidates, tunedfile
-from aot.errors import ConfigError
+from aot import config, configfiles, plan, tune, tunecandidates, tunedfile, tunerace
+from aot.errors import AotError, ConfigError
+from aot.pipeline import BuildRequest
 from aot.tunecandidates import Candidate
 from aot.tunedfile import Pick
+from aot.tunerace import Course
 from aot.verifying import job, race, signature
 from aot.verifying.checks import Setup
 from aot.verifying.job import Sizes, VerifyJob
@@ -67,6 +70,43 @@ def test_what_was_tuned_holds_where_the_user_says_nothing(tmp_path: Path) -> Non
     file.write_text('edition = 1\n[source.s]\naccumulate = "native"\n')
     with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: \[source\.s\]: only schedules belong here"):
         configfiles.load(tmp_path)
+    file.write_text("edition = 1\n[build]\nptx = false\n")
+    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:\d: \[build\]: only schedules belong here"):
+        configfiles.load(tmp_path)
+
+
+def test_what_an_edited_file_says_of_others_stays(tmp_path: Path) -> None:
+    before = (
+        "edition = 1\n[source.s.function.g]\nthreads = 8  # by hand\n"
+        "[ source.s.function . 'f' ]\nthreads = 4\n# as ever\n[source.s.function.h]\n\n# small\nthreads = 2\n"
+    )
+    found = tunedfile.text([pick("f", 64)], before, "an H100")
+    (tmp_path / configfiles.TUNED_NAME).write_text(found)
+    assert wishes(tmp_path) == {"f": 64, "g": 8, "h": 2}
+    assert "8  # by hand" in found
+    assert "# as ever\n[source.s.function.h]\n# small\nthreads = 2" in found
+
+
+def test_candidates_are_built_with_the_settings_of_their_source(tmp_path: Path) -> None:
+    (tmp_path / "s.mlir").write_text(DOUBLE)
+    own = 'precision = "tf32"\nfully-masked = "zero"\naccumulate = "native"'
+    (tmp_path / "aot.toml").write_text(f"edition = 1\n[source.s]\n{own}\n")
+    (source,) = plan.plan(BuildRequest((str(tmp_path),), archs="sm_90", ptx=False)).sources
+    course = Course(source, "double", 1, (), (), 0)
+    written = config.parse(tunerace._files(course, {"c1": Candidate("row", ())})["aot.toml"].decode(), "aot.toml")
+    expected = config.parse(f"edition = 1\n[source.s]\n{own}\n", "").source("s")
+    assert [replace(each, wishes=()) for each in written.sources.values()] == [expected, expected]
+
+
+@pytest.mark.parametrize(("text", "dims", "message"), [("garbage", (), "not valid TOML"), ("", ("m=x",), "--dims")])
+def test_what_is_wrong_is_said_before_anything_is_built(
+    tmp_path: Path, text: str, dims: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "s.mlir").write_text(DOUBLE)
+    if text:
+        (tmp_path / configfiles.TUNED_NAME).write_text(text)
+    with pytest.raises(AotError, match=message):
+        tune.choosable(tune.TuneRequest((str(tmp_path),), dims=dims, archs="sm_90"))
 
 
 def test_those_that_give_what_the_first_gives_are_timed() -> None:
