@@ -69,6 +69,8 @@ BROKEN = (
     Fault("host_and_device_memory_mixed", 1, r"mixed\.mlir:4(:\d+)?: error: (?s:.*)gpu\.memcpy"),
     Fault("host_memory_returned", 1, r"returned\.mlir:8(:\d+)?: error: .*memory of the host"),
     Fault("launch_attributes_do_not_fit", 1, r"attributes\.mlir:2(:\d+)?: error: .*aot\.grid"),
+    Fault("need_of_launch_is_no_text", 1, r"launch\.mlir:4(:\d+)?: error: aot\.needs: '90 : i64' is no text"),
+    Fault("misspelt_precision", 1, r"products\.mlir:2(:\d+)?: error: aot\.precission: .* did you mean aot\.precision"),
     Fault("need_is_no_text", 1, r"needs\.mlir:2(:\d+)?: error: aot\.needs: '90 : i64' is no text, such as \"sm_90\""),
     Fault("attribute_misspelt", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.gird: .*did you mean aot\.grid"),
     Fault("unknown_precision", 1, r"products\.mlir:2(:\d+)?: error: 'aot\.precision' is 'fast': 'f32' and 'tf32' are"),

@@ -19,6 +19,7 @@ from mlir import ir
 
 from aot import arch, archneed, mlir
 from aot.arch import Target
+from aot.errors import UnknownArch
 from aot.lower import level
 
 ATTRIBUTE = "aot.needs"
@@ -34,7 +35,10 @@ def of(kernel: mlir.Operation) -> str:
     """The need of a kernel; empty: none. UnknownArch when it names no architecture."""
     if ATTRIBUTE not in kernel.attributes:
         return ""
-    return arch.target(ir.StringAttr(kernel.attributes[ATTRIBUTE]).value).name
+    need = kernel.attributes[ATTRIBUTE]
+    if not isinstance(need, ir.StringAttr):
+        raise UnknownArch(f"{ATTRIBUTE}: '{need}' is no text, such as \"sm_90\"")
+    return arch.target(need.value).name
 
 
 def unmet(module: mlir.Module, target: Target) -> list[mlir.Operation]:

@@ -45,6 +45,11 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
     """Kernels that the user wrote, before any rewrite; ``symbol`` and ``callable`` come later."""
     found: dict[tuple[str, str], Kernel] = {}
     problems: list[Diagnostic] = []
+    for launch in search.named(module, "gpu.launch"):
+        try:
+            imageneeds.of(launch)
+        except UnknownArch as problem:
+            problems.append(mlir.diagnostic_at(launch, str(problem)))
     for container in mlir.walk(module):
         if container.name != "gpu.module":
             continue

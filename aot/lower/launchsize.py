@@ -66,7 +66,6 @@ def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
     dims = sum(len(each.type.shape) for each in params if isinstance(each.type, ArrayType))
     syms = sum(_is_symbol(each) for each in params)
     _check_names(kernel)
-    _check_needs(kernel)
     programs = {name: _programs(kernel, f"aot.{name}", dims, syms) for name in _NAMES}
     _check_block(programs["block"])
     shared = programs["shared"]
@@ -104,11 +103,6 @@ def _check_names(kernel: mlir.Operation) -> None:
         if name != full and full not in (FUNCTION, NEEDS, BY_VALUE, *TILING) and name not in _ALL:
             near = difflib.get_close_matches(name, _ALL, 1)
             raise UnfitError(f"{full}: unknown attribute{f'; did you mean aot.{near[0]}?' if near else ''}")
-
-
-def _check_needs(kernel: mlir.Operation) -> None:
-    if NEEDS in kernel.attributes and not isinstance(kernel.attributes[NEEDS], ir.StringAttr):
-        raise UnfitError(f"{NEEDS}: '{kernel.attributes[NEEDS]}' is no text, such as \"sm_90\"")
 
 
 def _check_block(block: tuple[Program, ...] | None) -> None:

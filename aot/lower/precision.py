@@ -8,6 +8,8 @@ operations. ``aot.precision`` on an operation counts, else that of its function,
 
 from __future__ import annotations
 
+import difflib
+
 from mlir import ir
 
 from aot import mlir
@@ -21,6 +23,8 @@ _MARK = "aot.tf32"
 def mark(module: mlir.Module, default: str) -> None:
     """Mark the multiplications that may be rounded; LoweringError for a precision that there is not."""
     for op in mlir.walk(module):
+        if op.name.startswith("linalg.") or op.name == "func.func":
+            _check_names(op)
         if op.name.startswith("linalg.") and len(op.regions) and _of(op, default) == TF32:
             for inner in mlir.walk(op):
                 if inner.name == "arith.mulf" and isinstance(inner.results[0].type, ir.F32Type):
@@ -38,6 +42,13 @@ def forget(module: mlir.Module) -> None:
         for name in (_MARK, ATTRIBUTE):
             if name in op.attributes:
                 del op.attributes[name]
+
+
+def _check_names(op: mlir.Operation) -> None:
+    """A misspelt attribute must not pass for none."""
+    for name in difflib.get_close_matches(ATTRIBUTE, [each for each in op.attributes if each != ATTRIBUTE], 1, 0.8):
+        message = f"{name}: unknown attribute; did you mean {ATTRIBUTE}?"
+        raise LoweringError("a precision is unknown", diagnostics=(mlir.diagnostic_at(op, message),))
 
 
 def _of(op: mlir.Operation, default: str) -> str:
