@@ -144,8 +144,9 @@ static PyObject *known_dtype(PyObject *numpy, dl_dtype dtype) {
 static int read_named(PyObject *object, dl_dtype *dtype) {
   PyObject *type = PyObject_GetAttr(object, aot_names[AOT_NAME_DTYPE]), *name = type ? PyObject_GetAttr(type, aot_names[AOT_NAME_NAME]) : NULL;
   const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-  if (text)
-    aot_dtype_named(text, dtype);
+  dl_dtype found;
+  if (text && aot_dtype_named(text, &found))
+    *dtype = found;
   Py_XDECREF(type);
   Py_XDECREF(name);
   return PyErr_Occurred() ? -1 : 0;

@@ -151,6 +151,8 @@ def case_layouts_and_types() -> None:
         np.zeros(2, ml_dtypes.float8_e5m2),
         *kinds[1:],
     )
+    for other in (np.zeros(2, ml_dtypes.int4), np.zeros(2, "S1")):
+        refused(TypeError, r"'a2'.*got a unknown 8-bit array", demo.types, *small[:2], other, *kinds[1:])
 
     class Own(np.ndarray):
         pass
