@@ -130,8 +130,8 @@ def _blocks(function: ir.Operation) -> list[ir.Block]:
     """Blocks of host code that hold linalg."""
     found: list[ir.Block] = []
     for op in mlir.walk(function):
-        ours = op.name == "linalg.generic" and not mlir.inside_kernel(op) and not _in_parallel_loop(op)
-        if ours and op.block not in found:
+        ours = op.name.startswith("linalg.") and not mlir.inside_kernel(op) and not _in_parallel_loop(op)
+        if ours and op.block not in found and not op.parent.name.startswith("linalg."):
             found.append(op.block)
     return found
 
