@@ -20,6 +20,8 @@ from aot.tiling import Tiling
 def notes(built: BuiltSource) -> Iterator[str]:
     """What everybody should read."""
     yield from built.notes
+    if built.skipped:
+        yield f"not built for {', '.join(built.skipped)}: its settings or its own targets leave that out"
     if built.general:
         more = len(built.general) - 1
         yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builtpackage import Built
 
-from aot import buildresult, pipeline
+from aot import buildresult, pipeline, told
 from aot.buildresult import BuildResult, BuiltSource
 
 
@@ -71,3 +71,8 @@ def test_images_have_the_sizes_of_the_container(built: Built) -> None:
     for each in built.result.sources:
         assert len(each.image_bytes) == len(each.images)
         assert each.blob_bytes * 0.5 < sum(each.image_bytes) < each.blob_bytes
+
+
+def test_what_was_asked_for_and_left_out_is_a_note() -> None:
+    notes = list(told.notes(dataclasses.replace(source("small", 896), skipped=("sm_80",))))
+    assert notes == ["not built for sm_80: its settings or its own targets leave that out"]
