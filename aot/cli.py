@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import click
 
 from aot import __version__, cachecommand, commands, fileset, report
-from aot.config import COMPRESS
+from aot.configvalues import COMPRESS
 from aot.errors import AotError, Interrupted
 
 BUG, INTERRUPTED = 70, 130

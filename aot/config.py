@@ -9,15 +9,15 @@ the nearest known one; every problem of the file is reported together, with its 
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from aot import fileset, wishes
+from aot.configvalues import BUILD_KEYS, PACKAGE_KEYS, SOURCE_KEYS, Check
 from aot.errors import ConfigError
 from aot.wishes import Wish
 
@@ -29,9 +29,6 @@ else:
 FILE_NAME = "aot.toml"
 EDITION = 1
 """The only edition so far. A change that breaks files gets the next number; old ones keep their meaning."""
-COMPRESS = ("none", "fast", "size", "auto")
-CUDA = (12, 13)
-HOSTS = ("x86-64", "aarch64")
 
 
 @dataclass(frozen=True)
@@ -103,61 +100,6 @@ class Config:
         return _place(self.path if mine else self.tuned or self.path, self.lines, key)
 
 
-Check = Callable[[Any], str]
-"""Says what is wrong with a value; an empty text when nothing is."""
-
-
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) and value.strip() else "a text is needed"
-
-
-def _line(value: Any) -> str:
-    return "" if not _text(value) and value.isprintable() else "one line of text is needed"
-
-
-def _texts(value: Any) -> str:
-    good = isinstance(value, list) and value and all(isinstance(item, str) and item.strip() for item in value)
-    return "" if good else 'a list of texts is needed, such as ["…", "…"]'
-
-
-def _archs(value: Any) -> str:
-    good = not (_text(value) and _texts(value))
-    return "" if good else 'architectures are needed, such as ["sm_80", "sm_90"]'
-
-
-def _choice(*choices: object) -> Check:
-    def check(value: Any) -> str:
-        if value in choices and not isinstance(value, bool):
-            return ""
-        near = _nearest(value, [str(choice) for choice in choices]) if isinstance(value, str) else ""
-        return f"one of {', '.join(repr(choice) for choice in choices)} is needed{near}"
-
-    return check
-
-
-def _hosts(value: Any) -> str:
-    return _texts(value) or next((_choice(*HOSTS)(item) for item in value if item not in HOSTS), "")
-
-
-PACKAGE_KEYS: Mapping[str, Check] = {"name": _text, "version": _text, "description": _line, "license": _text}
-BUILD_KEYS: Mapping[str, Check] = {
-    "archs": _archs,
-    "ptx": lambda value: "" if isinstance(value, bool) else "true or false is needed",
-    "compress": _choice(*COMPRESS),
-    "cuda": _choice(*CUDA),
-    "toolkit": _text,
-    "hosts": _hosts,
-}
-SOURCE_KEYS: Mapping[str, Check] = {
-    "archs": _archs,
-    "min-arch": _text,
-    "accumulate": _choice("f32", "native"),
-    "precision": _choice("f32", "tf32"),
-    "fully-masked": _choice("nan", "zero"),
-    "passes": _texts,
-    "function": lambda value: "",
-}
-"""``function`` is checked by ``wishes``, with places of its own."""
 TOP_KEYS = ("edition", "package", "build", "source")
 
 
@@ -220,7 +162,7 @@ def _place(path: str, lines: Mapping[str, int], key: str) -> str:
 def check_sources(config: Config, names: Sequence[str]) -> None:
     """ConfigError when the file speaks of sources that are not there."""
     wrong = [
-        f"{config.place(f'source.{name}')}: [source.{name}]: there is no such source{_nearest(name, names)}"
+        f"{config.place(f'source.{name}')}: [source.{name}]: there is no such source{wishes.nearest(name, names)}"
         for name in config.sources
         if name not in names
     ]
@@ -258,7 +200,7 @@ class _Problems:
 
     def unknown(self, prefix: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
         for key in [each for each in table if each not in known]:
-            told = f"unknown key{_nearest(key, known)}; known are {', '.join(known)}"
+            told = f"unknown key{wishes.nearest(key, known)}; known are {', '.join(known)}"
             self.add(f"{prefix}.{key}".lstrip("."), told)
 
     def table(self, name: str, table: Any, keys: Mapping[str, Check]) -> None:
@@ -269,7 +211,7 @@ class _Problems:
         for key, value in table.items():
             wrong = keys[key](value) if key in keys else ""
             if wrong:
-                self.add(f"{name}.{key}", f"{wrong}; got {value!r}")
+                self.add(f"{name}.{key}", wrong if repr(value) in wrong else f"{wrong}; got {value!r}")
 
     def stop(self) -> None:
         if self.found:
@@ -291,9 +233,3 @@ def _values(table: Mapping[str, Any]) -> dict[str, Any]:
         one_text = key == "archs" and isinstance(value, str)
         values[key.replace("-", "_")] = (value,) if one_text else tuple(value) if isinstance(value, list) else value
     return values
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` when one of the known words is near."""
-    near = difflib.get_close_matches(word, known, 1, 0.6)
-    return f"; did you mean '{near[0]}'?" if near else ""

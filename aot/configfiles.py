@@ -19,6 +19,8 @@ from aot.wishes import Wish
 
 TUNED_NAME = "aot.tuned.toml"
 """Schedules of functions, nothing else."""
+_ONLY = "only `edition` and schedules belong here: tables [source.<name>.function.<function>]"
+_INSTEAD = f"other settings belong in {config.FILE_NAME}"
 FILES = (config.FILE_NAME, TUNED_NAME)
 
 
@@ -37,10 +39,10 @@ def load(folder: Path, *, with_tuned: bool = True) -> Config:
     tuned = config.load(folder / TUNED_NAME) if with_tuned else Config()
     for section, settings in (("package", tuned.package), ("build", tuned.build)):
         if settings != type(settings)():
-            raise ConfigError(f"{tuned.place(section)}: [{section}]: only schedules belong here")
+            raise ConfigError(f"{tuned.place(section)}: [{section}]: {_ONLY}", hint=_INSTEAD)
     for name, found in tuned.sources.items():
         if replace(found, wishes=()) != SourceSettings():
-            raise ConfigError(f"{tuned.place(f'source.{name}')}: [source.{name}]: only schedules belong here")
+            raise ConfigError(f"{tuned.place(f'source.{name}')}: [source.{name}]: {_ONLY}", hint=_INSTEAD)
     more = {name: _with_tuned(own.source(name), found.wishes) for name, found in tuned.sources.items()}
     return replace(own, path=own.path or tuned.path, tuned=tuned.path, sources={**own.sources, **more})
 

@@ -19,6 +19,7 @@ from aot import (
     archlist,
     config,
     configfiles,
+    configvalues,
     driver,
     engine,
     fatbin,
@@ -281,11 +282,11 @@ def _triples(settings: Config, *, host: bool, sdist: bool) -> tuple[str, ...]:
     ``host`` asks for this one too.
     """
     here = MACHINES.get(platform.machine().lower())
-    names = settings.build.hosts or (config.HOSTS if sdist else ())
+    names = settings.build.hosts or (configvalues.HOSTS if sdist else ())
     if here is None and not names:
         raise UsageError(
             f"host code for this machine ({platform.machine()}) cannot be made",
-            hint=f'name the machines in aot.toml: [build] hosts = ["{config.HOSTS[0]}"]',
+            hint=f'name the machines in aot.toml: [build] hosts = ["{configvalues.HOSTS[0]}"]',
         )
     if here is not None and (host or not names):
         names = (here, *(name for name in names if name != here))

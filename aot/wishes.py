@@ -9,7 +9,8 @@ Wish(function='forward', region=2, schedule='', sizes=(('width', 1),), place='ao
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from aot.tiling import Tiling
 SCHEDULE, REGION = "schedule", "region"
 WGMMA, MMA = PRODUCTS = ("wgmma", "mma")
 """Schedules of products; they hold for all products of a function, and for nothing else in it."""
-SIZES = ("threads", "rows", "vectors", "width", "size", "columns", "m", "n", "stages", "cluster")
+SIZES = ("threads", "rows", "vectors", "width", "columns", "m", "n", "stages", "cluster")
 """Sizes that some schedule lets users choose."""
 KEYS = (SCHEDULE, *SIZES)
 
@@ -85,7 +86,7 @@ def _problems(key: str, table: object, known: tuple[str, ...]) -> Iterator[tuple
         return
     for name, value in table.items():
         if name not in known:
-            yield f"{key}.{name}", f"unknown key; known are {', '.join(known)}"
+            yield f"{key}.{name}", f"unknown key{nearest(name, known)}; known are {', '.join(known)}"
         elif name == SCHEDULE and not (isinstance(value, str) and value):
             yield f"{key}.{name}", f"the name of a schedule is needed; got {value!r}"
         elif name in SIZES and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -106,3 +107,9 @@ def read(functions: Mapping[str, Any], place: Callable[[str], str]) -> tuple[Wis
 def _wish(function: str, region: int, table: Mapping[str, Any], place: str) -> Wish:
     sizes = tuple((name, table[name]) for name in SIZES if name in table)
     return Wish(function, region, table.get(SCHEDULE, ""), sizes, place)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` when one of the known words is near."""
+    near = difflib.get_close_matches(word, known, 1, 0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -106,6 +106,16 @@ FAULTS = [
         r":3: source\.a\.function\.f\.region\.1\.unroll: unknown key; known are schedule, threads, ",
     ),
     (
+        "size near",
+        "edition = 1\n[source.a.function.f]\nwidht = 4",
+        r":3: source\.a\.function\.f\.widht: unknown key; did you mean 'width'\?; known are ",
+    ),
+    ("archs unknown", 'edition = 1\n[build]\narchs = ["sm_9"]', r":3: build\.archs: unknown architecture 'sm_9'"),
+    ("name", 'edition = 1\n[package]\nname = "a b"', r":3: package\.name: 'a b' is no name for a package"),
+    ("version", 'edition = 1\n[package]\nversion = "one"', r":3: package\.version: 'one' is no version$"),
+    ("license", 'edition = 1\n[package]\nlicense = "mine"', r":3: package\.license: 'mine' is no license"),
+    ("least arch", 'edition = 1\n[source.a]\nmin-arch = "sm80x"', r":3: source\.a\.min-arch: unknown arch"),
+    (
         "region 0",
         "edition = 1\n[source.a.function.f.region.0]\nrows = 4",
         r":2: .*region\.0: regions are numbered from 1",

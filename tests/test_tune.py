@@ -68,10 +68,10 @@ def test_what_was_tuned_holds_where_the_user_says_nothing(tmp_path: Path) -> Non
     assert wishes(tmp_path) == {"f": 64, "g": 8, "ff": 32}
     assert file.read_text().count("# ") == 3
     file.write_text('edition = 1\n[source.s]\naccumulate = "native"\n')
-    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: \[source\.s\]: only schedules belong here"):
+    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: \[source\.s\]: only `edition` and schedules belong"):
         configfiles.load(tmp_path)
     file.write_text("edition = 1\n[build]\nptx = false\n")
-    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:\d: \[build\]: only schedules belong here"):
+    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:\d: \[build\]: only `edition` and schedules belong"):
         configfiles.load(tmp_path)
 
 

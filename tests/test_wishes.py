@@ -105,7 +105,7 @@ def test_regions_have_wishes_of_their_own() -> None:
 
 REFUSED = [
     ("of another class", STATIC, 'schedule = "transpose"', r"'transpose' is not for it; possible are row, .*general"),
-    ("no size of it", STATIC, 'schedule = "row"\nsize = 3', "has no size 'size'; it has threads, rows, vectors, width"),
+    ("no size of it", STATIC, 'schedule = "row"\nm = 3', "has no size 'm'; it has threads, rows, vectors, width"),
     ("odd width", STATIC, "width = 3", "width 3 is not possible"),
     ("wide", STATIC, "width = 8", "width 8 is not possible"),
     ("too few threads", STATIC, 'schedule = "row"\nthreads = 64\nvectors = 4', "hold 1024 columns of a row of 4096"),
@@ -142,3 +142,15 @@ def test_a_dropped_kernel_gives_way_to_smaller_ones(shape: Any) -> None:
         assert found[-1][0] == "any-row"
         seen.add((name, first))
         dropped.append(Dropped(f"softmax_{shape.name}", name, first))
+
+
+def test_a_convolution_alone_is_told_to_have_the_general_schedule() -> None:
+    image, filters, result = "tensor<1x3x16x16xf32>", "tensor<8x3x3x3xf32>", "tensor<1x8x14x14xf32>"
+    source = f"""func.func @f(%x: {image}, %w: {filters}, %out: {result}) -> {result} {{
+      %y = linalg.conv_2d_nchw_fchw ins(%x, %w : {image}, {filters}) outs(%out : {result}) -> {result}
+      return %y : {result}
+    }}"""
+    with mlir.context() as ctx:
+        module = mlir.parse(source.encode(), "test.mlir", ctx)
+        told = tensor.lower(module, {}, Options(), mlir.no_dump).general.reasons
+    assert [each.partition(" (line")[0] for each in told] == ["f: linalg.conv_2d_nchw_fchw"]
