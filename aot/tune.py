@@ -15,8 +15,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import bench, configfiles, driver, fileset, pipeline, plan, scratch, tunecandidates, tunedfile, tunerace
-from aot.errors import UsageError
+from aot import (
+    bench,
+    configfiles,
+    driver,
+    fileset,
+    pipeline,
+    plan,
+    scratch,
+    tunecandidates,
+    tunedfile,
+    tunerace,
+    verify,
+)
+from aot.errors import AotError, UsageError
 from aot.model import CompiledSource
 from aot.plan import PlannedSource
 from aot.report import Once, Reporter, Silent
@@ -24,7 +36,9 @@ from aot.tunecandidates import Candidate
 from aot.tunedfile import Pick
 from aot.tunerace import Course
 from aot.verifying import options
-from aot.wishes import PRODUCTS
+from aot.verifying.installed import installed
+from aot.verifying.job import Sizes
+from aot.wishes import PRODUCTS, check_functions
 
 COLUMNS = ("function", "region", "candidate", "median", "of default", "")
 MOST = 16
@@ -91,7 +105,7 @@ class Tuned:
     rows: tuple[Row, ...]
     picks: tuple[Pick, ...]
     tuned: tuple[tuple[str, str], ...]
-    """Sources and functions that were measured."""
+    """Sources and functions that were measured in full."""
 
     def as_json(self) -> dict[str, object]:
         return dataclasses.asdict(self)
@@ -112,7 +126,10 @@ def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[C
             tuned=False,
         )
         planned = {each.file.name: each for each in plan.plan(build).sources}
+        with_tuned = plan.plan(dataclasses.replace(build, tuned=True)).sources
         compiled = pipeline.compiled(build, reporter)
+    for made, source in zip(compiled, with_tuned, strict=True):
+        check_functions(source.wishes, [each.name for each in made.functions if each.level == TENSOR])
     found = [each for made in compiled for each in _regions(planned[made.name], made)]
     return tuple(_chosen(found, request.functions))
 
@@ -125,26 +142,62 @@ def tune(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
         raise UsageError("there is no usable GPU here to measure on", hint="`aot doctor` says why; --list needs none")
     if request.archs:
         raise UsageError("--archs is for --list: what is measured is built for the GPU that is here")
+    regions = choosable(request, tell)
+    if request.dims or request.ranges:
+        _check_names(request, [region.name for region in regions], tell)
     rows: list[Row] = []
     picks: list[Pick] = []
-    regions = choosable(request, tell)
+    failed: dict[tuple[str, str], AotError] = {}
     for region in regions:
-        tell.stage(f"measuring {region.name}, {region.what}: {len(region.candidates)} candidates")
-        course = Course(region.source, region.function, region.region, request.dims, request.ranges, request.seed)
-        times = tunerace.run(course, region.candidates, request.jobs, tell)
-        mine = [Row(region.name, region.region, region.default.text(), times.default)]
-        for candidate in region.candidates:
-            note = times.notes.get(candidate, "")
-            mine.append(Row(region.name, region.region, candidate.text(), times.medians.get(candidate), note))
-        best = min(times.medians, key=times.medians.__getitem__, default=None)
-        if best is not None and times.medians[best] < (1 - TIE) * times.default:
-            now, before = bench.duration(times.medians[best]), bench.duration(times.default)
-            remark = f"{now} instead of {before} ({times.shapes})"
-            picks.append(Pick(region.source.file.name, region.function, region.region, best, remark))
-            mine = [dataclasses.replace(row, note="taken") if row.candidate == best.text() else row for row in mine]
+        key = (region.source.file.name, region.function)
+        if key in failed:
+            continue
+        try:
+            mine, pick = _measured(region, request, tell)
+        except AotError as problem:
+            why = problem.message.splitlines()[0]
+            tell.note(f"{region.name} is left out: {why}")
+            mine, pick, failed[key] = [Row(region.name, region.region, region.default.text(), note=why)], None, problem
         rows += mine
-    tuned = tuple(dict.fromkeys((each.source.file.name, each.function) for each in regions))
-    return Tuned(gpu, tuple(rows), tuple(picks), tuned)
+        picks += [pick] if pick else []
+    if all(row.median_s is None for row in rows):
+        raise next(iter(failed.values()))
+    measured = dict.fromkeys((each.source.file.name, each.function) for each in regions)
+    return Tuned(gpu, tuple(rows), tuple(picks), tuple(each for each in measured if each not in failed))
+
+
+def _measured(region: Choosable, request: TuneRequest, tell: Reporter) -> tuple[list[Row], Pick | None]:
+    """Times of a region's candidates, and the one to take; AotError when the default has none."""
+    tell.stage(f"measuring {region.name}, {region.what}: {len(region.candidates)} candidates")
+    course = Course(region.source, region.function, region.region, request.dims, request.ranges, request.seed)
+    times = tunerace.run(course, region.candidates, request.jobs, tell)
+    rows = [Row(region.name, region.region, region.default.text(), times.default)]
+    for candidate in region.candidates:
+        note = times.notes.get(candidate, "")
+        rows.append(Row(region.name, region.region, candidate.text(), times.medians.get(candidate), note))
+    best = min(times.medians, key=times.medians.__getitem__, default=None)
+    if best is None or times.medians[best] >= (1 - TIE) * times.default:
+        return rows, None
+    now, before = bench.duration(times.medians[best]), bench.duration(times.default)
+    remark = f"{now} instead of {before} ({times.shapes})"
+    rows = [dataclasses.replace(row, note="taken") if row.candidate == best.text() else row for row in rows]
+    return rows, Pick(region.source.file.name, region.function, region.region, best, remark)
+
+
+def _check_names(request: TuneRequest, functions: Sequence[str], tell: Reporter) -> None:
+    """What --dims and --range name is in some function, though not in all."""
+    with scratch.folder("tune") as place:
+        build = pipeline.BuildRequest(
+            request.sources, archs="native", ptx=False, name="tuned", jobs=request.jobs, out=str(place / "dist"),
+            work=str(place / "build"), tuned=False,
+        )  # fmt: skip
+        pipeline.build(build, tell)
+        found = installed(str(place / "dist"), place / "package")
+        chosen = verify.chosen_functions(found, tuple(dict.fromkeys(functions)))
+        todo = tunerace.sizes_job(found, [each.full_name for each in chosen], place / "sizes", request)
+        verify.check_names(todo, chosen)
+        sizes = verify.run_children(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True))
+        verify.check_letters(request.dims, {letter for each in sizes for letter in each.letters})
 
 
 def offer(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from aot import codec, fileset, job, pipeline, scratch, tunedfile, verify
 from aot.errors import AotError
@@ -40,6 +41,17 @@ class Course:
     dims: tuple[str, ...]
     ranges: tuple[str, ...]
     seed: int
+
+
+class Asked(Protocol):
+    """Extents and values, of one function or of all."""
+
+    @property
+    def dims(self) -> tuple[str, ...]: ...
+    @property
+    def ranges(self) -> tuple[str, ...]: ...
+    @property
+    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -132,23 +144,10 @@ def _measured(
     """Seconds by source; why others have none; the extents."""
     full = [f"{name}.{course.function}" for name in names]
     chosen = verify.chosen_functions(found, full)
-    todo = VerifyJob(
-        folder=str(place / "sizes"),
-        path=found.path,
-        package=found.package,
-        against=verify.HOST,
-        functions=(full[0],),
-        dims=course.dims,
-        ranges=course.ranges,
-        seed=course.seed,
-        where="gpu",
-        mode=calls.SIZE,
-    )
-    verify.check_names(todo, chosen[:1])
+    todo = sizes_job(found, full[:1], place / "sizes", course)
     (sizes,) = verify.run_children(todo, chosen[:1], Sizes, lambda _, note: Sizes(note=note, failed=True))
     if sizes.note:
         raise AotError(f"{course.source.file.name}.{course.function} cannot be timed: {sizes.note}")
-    verify.check_letters(course.dims, set(sizes.letters))
     race = dataclasses.replace(todo, folder=str(place / "race"), functions=tuple(full), mode=calls.RACE, sizes=(sizes,))
     reports = verify.run_children(race, chosen, RaceReport, lambda _, note: RaceReport(note), LIMIT_S)
     refused = {name: report.note for name, report in zip(names, reports, strict=True) if report.note}
@@ -158,3 +157,19 @@ def _measured(
         raise AotError(f"{course.source.file.name}.{course.function} cannot be timed: {why}")
     medians = codec.decode(fileset.read_file(result), Seconds).medians
     return dict(zip([name for name in names if name not in refused], medians, strict=True)), refused, sizes
+
+
+def sizes_job(found: Installed, functions: Sequence[str], folder: Path, asked: Asked) -> VerifyJob:
+    """Asks functions of a package for their extents and letters, on the GPU."""
+    return VerifyJob(
+        folder=str(folder),
+        path=found.path,
+        package=found.package,
+        against=verify.HOST,
+        functions=tuple(functions),
+        dims=asked.dims,
+        ranges=asked.ranges,
+        seed=asked.seed,
+        where="gpu",
+        mode=calls.SIZE,
+    )

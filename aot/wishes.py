@@ -10,10 +10,11 @@ Wish(function='forward', region=2, schedule='', sizes=(('width', 1),), place='ao
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aot.errors import ConfigError
 from aot.tiling import Tiling
 
 SCHEDULE, REGION = "schedule", "region"
@@ -113,3 +114,14 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """``; did you mean 'x'?`` when one of the known words is near."""
     near = difflib.get_close_matches(word, known, 1, 0.6)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def check_functions(wishes: Iterable[Wish], functions: Sequence[str]) -> None:
+    """ConfigError for wishes about functions that are not there, or are not written at tensor level."""
+    problems = []
+    for each in wishes:
+        if each.function not in functions:
+            hint = nearest(each.function, functions)
+            problems.append(f"{each.place}: the source has no tensor-level function '{each.function}'{hint}")
+    if problems:
+        raise ConfigError("\n".join(problems))

@@ -177,3 +177,54 @@ def test_messages(
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+TWO = """\
+func.func @fixed(%x: tensor<512xf32>) -> tensor<512xf32> {
+  %y = arith.addf %x, %x : tensor<512xf32>
+  return %y : tensor<512xf32>
+}
+"""
+
+
+def test_letters_and_arguments_belong_to_some_function(fake_cuda: Path, tmp_path: Path) -> None:
+    (tmp_path / "double.mlir").write_text(TWO + DOUBLE)
+    fake = fakecuda.environment(fake_cuda, {"capability": 90})
+    done = tuned(tmp_path, "--dims", "m=1000", "--json", "-q", **fake)
+    assert done.returncode == 0, done.stderr
+    assert {row["function"] for row in json.loads(done.stdout)["rows"]} == {"double.fixed", "double.double"}
+    done = tuned(tmp_path, "--dims", "k=1000", "-q", **fake)
+    assert done.returncode == 2
+    assert "no function has a dimension 'k'" in done.stderr
+
+
+def test_what_cannot_be_timed_costs_nothing_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = Candidate("row", (("threads", 64),))
+    names = ("f", "g", "h")
+    regions = [
+        tune.Choosable(SimpleNamespace(file=SimpleNamespace(name="s")), name, 1, Candidate("row"), (best,))  # type: ignore[arg-type]
+        for name in names
+    ]
+
+    def run(course: Course, *_: Any) -> tunerace.Times:
+        if course.function == "g":
+            raise AotError("s.g cannot be timed: it is too slow\nmore")
+        return tunerace.Times(2.0, {best: 1.0}, {}, "m=1")
+
+    monkeypatch.setattr(tune.driver, "ask", lambda: SimpleNamespace(devices=[SimpleNamespace(name="an H200")]))
+    monkeypatch.setattr(tune, "choosable", lambda *_: regions)
+    monkeypatch.setattr(tunerace, "run", run)
+    found = tune.tune(tune.TuneRequest(("s.mlir",)))
+    assert [each.function for each in found.picks] == ["f", "h"]
+    assert found.tuned == (("s", "f"), ("s", "h"))
+    assert [row.note for row in found.rows if row.function == "s.g"] == ["s.g cannot be timed: it is too slow"]
+    regions[:] = regions[1:2]
+    with pytest.raises(AotError, match="cannot be timed"):
+        tune.tune(tune.TuneRequest(("s.mlir",)))
+
+
+def test_tuned_settings_name_functions_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "s.mlir").write_text(DOUBLE)
+    (tmp_path / configfiles.TUNED_NAME).write_text("edition = 1\n[source.s.function.doubel]\nwidth = 1\n")
+    with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: .* no tensor-level function 'doubel'; did you mean"):
+        tune.choosable(tune.TuneRequest((str(tmp_path),), archs="sm_90"))

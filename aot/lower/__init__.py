@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aot import arch, cpuvariant, mlir
+from aot import arch, cpuvariant, mlir, wishes
 from aot.lower import (
     cpu,
     device,
@@ -32,7 +32,6 @@ from aot.lower import (
     undefined,
 )
 from aot.lower.cpu import CpuCode
-from aot.lower.fast import wished
 from aot.lower.fast.dispatch import General
 from aot.lower.outline import ReadyObject
 from aot.model import MESSAGES, Function, Kernel
@@ -134,7 +133,7 @@ def _parts(module: mlir.Module, request: Request) -> level.Parts:
     """The source by level; what is wished for is there."""
     parts = level.split(module)
     tops = [] if parts.tensor is None else level.public_functions(parts.tensor)
-    wished.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
+    wishes.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
     return parts
 
 

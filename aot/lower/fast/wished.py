@@ -8,7 +8,6 @@ A wish that does not fit is an UnfitError, whose message names what would.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -148,15 +147,3 @@ def _regions(count: int) -> str:
     if not count:
         return "the function has no region of linalg operations that schedules could be chosen for"
     return f"the function has {count} region{'s' if count > 1 else ''}"
-
-
-def check_functions(wishes: Iterable[Wish], functions: Sequence[str]) -> None:
-    """ConfigError for wishes about functions that are not there, or are not written at tensor level."""
-    problems = []
-    for each in wishes:
-        if each.function not in functions:
-            near = difflib.get_close_matches(each.function, functions, 1, 0.6)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            problems.append(f"{each.place}: the source has no tensor-level function '{each.function}'{hint}")
-    if problems:
-        raise ConfigError("\n".join(problems))
