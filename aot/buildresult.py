@@ -99,7 +99,7 @@ def summary(result: BuildResult) -> str:
         ]
         for each in result.sources
     ]
-    table = plain_table("", ["source", "callables", "kernels", "images", "bytes", "ms", "from"], rows)
+    table = plain_table("", ["source", "callables", "kernels", "images as stored", "bytes", "ms", "from"], rows)
     built = f"built {result.package} {result.version} in {result.seconds:.1f} s: {result.wheel_bytes} bytes"
     return "\n".join([table, built, *too_large(result)])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.bench import Benched, charted
-from aot.errors import ToolMissing, UsageError
+from aot.errors import UsageError
 
 FORMATS = ("png", "svg")
 COLORS = {"cpu": "#4c78a8", "gpu": "#54a24b"}
@@ -21,7 +21,7 @@ INCHES_PER_BAR, LEAST_HEIGHT = 0.32, 2.0
 
 
 def form_of(path: str) -> str:
-    """Format by the file's ending; UsageError for another one, ToolMissing without matplotlib."""
+    """Format by the file's ending; UsageError for another one, and without matplotlib."""
     form = Path(path).suffix.lstrip(".").lower()
     if form not in FORMATS:
         raise UsageError(f"--plot: '{path}' ends in neither .png nor .svg")
@@ -59,7 +59,7 @@ def _figures() -> Any:
     try:
         from matplotlib import figure
     except ImportError:
-        raise ToolMissing(
+        raise UsageError(
             "--plot needs matplotlib, which is not installed", hint="install it with: python -m pip install 'aot[plot]'"
         ) from None
     return figure

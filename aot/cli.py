@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import platform
+import shlex
 import signal
 import sys
 import traceback
@@ -38,7 +39,9 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True)
-@click.option("--archs", metavar="LIST", help="Architectures, such as sm_80,sm_90a or 8.0;9.0+PTX or native.")
+@click.option(
+    "--archs", metavar="LIST", help="sm_80,sm_90a or 8.0;9.0+PTX or such; host (CPU code), all-major, native."
+)
 @click.option("--name", help="Name of the package. Default: aot.toml's, else the folder's.")
 @click.option("--version", help="Version of the package. Default: aot.toml's, else 0.1.0.")
 @click.option("--out", default="dist", show_default=True, metavar="DIR", help="Where the wheel goes.")
@@ -59,7 +62,7 @@ def cli() -> None:
 @click.option("--cache-remote", metavar="DIR|URL", help="A cache that machines share. Default: AOT_CACHE_REMOTE.")
 @click.option("--executor", default="local", show_default=True, metavar="local|dask://HOST:PORT", help="Who compiles.")
 @click.option("-v", "--verbose", is_flag=True, help="Show commands and what the compilers say.")
-@click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
+@click.option("-q", "--quiet", is_flag=True, help="Show errors and the wheel's path only.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def build(
     sources: tuple[str, ...],
@@ -157,7 +160,7 @@ def new(name: str) -> None:
     from aot import scaffold
 
     folder = scaffold.create(name)
-    report.say(f"made '{folder}'; build it with: aot build {folder}")
+    report.say(f"made '{folder}'; build it with: aot build {shlex.quote(str(folder))}")
     report.result(str(folder))
 
 
@@ -219,10 +222,14 @@ def _show(error: AotError) -> int:
 
 
 def _show_usage(error: click.ClickException) -> None:
-    context = getattr(error, "ctx", None)
+    context, message = getattr(error, "ctx", None), error.format_message()
+    if message.startswith("Usage:"):
+        # A group without a command: the message is its help.
+        report.say(message)
+        return
     if context is not None:
         report.say(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
-    report.say(f"error: {error.format_message()}")
+    report.say(f"error: {message}")
 
 
 def _bug_text(error: Exception) -> str:

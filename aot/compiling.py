@@ -28,7 +28,7 @@ from aot.process import Companion, Completed
 from aot.report import Reporter
 from aot.stamp import Stamp
 
-FINISHED = "ninja: no work to do."
+FINISHED, STOPPED = "ninja: no work to do.", "ninja: build stopped"
 
 
 class WorkerError(Exception):
@@ -168,7 +168,7 @@ def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
 
 def _line(line: str, ledger: Ledger) -> None:
     """What ninja says beside the edges that are done, of which the foreman tells more."""
-    if not line.startswith("["):
+    if not line.startswith(("[", STOPPED)):
         ledger.reporter.detail(line)
 
 

@@ -78,7 +78,7 @@ def targets(toolkit: str | None, cuda: int | None) -> TargetTable:
         for letter in ("", *(name for name, _ in arch.letters)):
             target = Target(arch.capability, letter, CUBIN)
             builds = "yes" if toolchain.supports(tools, target) else "no"
-            rows.append((target.name, arch.generation, _dotted(target.min_ptx), _dotted(arch.toolkit), builds))
+            rows.append((target.name, arch.generation or "-", _dotted(target.min_ptx), _dotted(arch.toolkit), builds))
     title = f"ptxas {tools.ptxas_version} ({tools.ptxas}), LLVM {tools.llvm_version}"
     return TargetTable(title, ("arch", "generation", "PTX", "first CUDA", "builds"), tuple(rows))
 

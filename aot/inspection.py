@@ -18,7 +18,7 @@ from aot import arch, fileset, opened, process, scratch, toolchain
 from aot.arch import Coverage
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.opened import Blob, Opened
-from aot.report import plain_table
+from aot.report import number, plain_table
 
 MOST_NAMED = 3
 """Sources and kernels that are listed by name; more are counted, or left to --json."""
@@ -78,7 +78,8 @@ def text(found: Inspection) -> str:
         parts.append(f"{package.manifest['package']} {package.manifest['version']}, made by {made}")
         if package.blobs:
             parts.append(f"needs a driver of CUDA {_cuda(tools['min_driver_cuda'])} or newer")
-        parts += [_module_text(module) for module in package.manifest["modules"]]
+        stored = {(blob.source, each.target): each.bytes for blob in package.blobs for each in blob.entries}
+        parts += [_module_text(module, stored) for module in package.manifest["modules"]]
         left_out = package.manifest.get("left_out", ())
         parts += [f"{name}: left out: nothing of it is built for these architectures" for name in left_out]
     else:
@@ -88,10 +89,8 @@ def text(found: Inspection) -> str:
         parts.append(
             plain_table("sources that run, by capability", ["", "cubin", "PTX", "none"], _matrix(found.sources))
         )
-    sizes = sum(len(blob.data) for blob in package.blobs)
-    parts.append(
-        f"device code: {sizes} bytes in {len(package.blobs)} blobs; extension: {package.extension_bytes} bytes"
-    )
+    sizes, blobs = sum(len(blob.data) for blob in package.blobs), number(len(package.blobs), "blob")
+    parts.append(f"device code: {sizes} bytes in {blobs}; extension: {package.extension_bytes} bytes")
     return "\n\n".join(parts)
 
 
@@ -169,7 +168,7 @@ def _find(package: Opened, name: str) -> _Found:
         )
     near = difflib.get_close_matches(name, known, MOST_NAMED, 0.4)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(f"no kernel '{name}' in '{package.path}'", hint=f"{hint}`aot inspect` without --ptx lists all")
+    raise UsageError(f"no kernel '{name}' in '{package.path}'", hint=f"{hint}`aot inspect` without options lists all")
 
 
 def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
@@ -185,14 +184,17 @@ def _cuobjdump(blob: Blob, options: Sequence[str]) -> str:
         return process.check([tools.cuobjdump, *options, file], error=AotError).stdout.decode("utf-8", "replace")
 
 
-def _module_text(module: Mapping[str, Any]) -> str:
+def _module_text(module: Mapping[str, Any], stored: Mapping[tuple[str, str], int]) -> str:
+    """``stored``: bytes of an image in its blob, by source and target."""
     host = f", host code for {', '.join(module['host'])}" if module["host"] else ""
     lines = [f"{module['name']}: {module['blob_bytes']} bytes{host}"]
     for machine, variants in module.get("cpu", {}).items():
         lines.append(f"  CPU code for {machine}: {', '.join(variants)}")
     for image in module["images"]:
         built = "" if image["requested"] == image["target"] else f" (asked for as {image['requested']})"
-        lines.append(f"  {image['kind']} {image['target']}{built}: {image['bytes']} bytes")
+        kept = stored.get((module["name"], image["target"]), image["bytes"])
+        less = "" if kept == image["bytes"] else f", {kept} as stored"
+        lines.append(f"  {image['kind']} {image['target']}{built}: {image['bytes']} bytes{less}")
     if module.get("skipped"):
         lines.append(f"  left out: {', '.join(module['skipped'])}")
     for function in module["functions"]:
@@ -239,7 +241,7 @@ def _type(value: Mapping[str, Any]) -> str:
 
 def _images_text(blob: Blob) -> str:
     rows = [[each.target, each.kind, str(each.bytes)] for each in blob.entries]
-    return plain_table(f"blob {blob.source}: {len(blob.data)} bytes", ["target", "kind", "bytes"], rows)
+    return plain_table(f"blob {blob.source}: {len(blob.data)} bytes", ["target", "kind", "bytes as stored"], rows)
 
 
 def _capability(row: Coverage) -> str:

@@ -102,10 +102,11 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
     shared = sorted({f"csrc/runtime/{name}" for name in runtime if name.endswith(".c")} - {NAMED})
     names = [source.name for source in sources]
     gpu = any(source.kernels or any(function.entry for function in source.functions) for source in sources)
+    only = gpu and not any(function.cpu for source in sources for function in source.functions)
     return {
         "spec": spec,
         "generator": spec.versions.aot,
-        "description": spec.description or f"{'GPU functions' if gpu else 'Functions'}: {', '.join(names)}.",
+        "description": spec.description or f"{'GPU functions' if only else 'Functions'}: {', '.join(names)}.",
         "toolchain": f"ptxas {spec.versions.ptxas}, MLIR {spec.versions.mlir}",
         "extension": extension_name(spec.name),
         "sources": [_Source(source) for source in sources],

@@ -158,3 +158,8 @@ def _write(stream: TextIO | None, text: str) -> None:
             encoding = stream.encoding or "ascii"
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
+
+
+def number(count: int, what: str) -> str:
+    """``1 region``, ``2 regions``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

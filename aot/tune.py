@@ -11,7 +11,7 @@ each with a table of ``aot.toml``; what the compiler refuses, or gives other res
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from aot import (
 from aot.errors import AotError, UsageError
 from aot.model import CompiledSource
 from aot.plan import PlannedSource
-from aot.report import Once, Reporter, Silent
+from aot.report import Once, Reporter, Silent, number
 from aot.tunecandidates import Candidate
 from aot.tunedfile import Pick
 from aot.tunerace import Course
@@ -46,6 +46,7 @@ MOST = 16
 TIE = 0.02
 """What a candidate must gain, as a share of the default's time: less is chance."""
 TENSOR = "tensor"
+DEFAULT = "default"
 _AS_IT_IS = "as it is"
 """Products have several kernels."""
 
@@ -94,7 +95,7 @@ class Row:
     candidate: str
     median_s: float | None = None
     note: str = ""
-    """Why it has no time; ``taken``."""
+    """Why it has no time; ``taken``; ``default``."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[C
     for made, source in zip(compiled, with_tuned, strict=True):
         check_functions(source.wishes, [each.name for each in made.functions if each.level == TENSOR])
     found = [each for made in compiled for each in _regions(planned[made.name], made)]
-    return tuple(_chosen(found, request.functions))
+    spoken = tuple(f"{name}.{wish.function}" for name, each in planned.items() for wish in each.wishes)
+    return tuple(_chosen(found, request.functions, dict.fromkeys(spoken)))
 
 
 def tune(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
@@ -171,7 +173,7 @@ def _measured(region: Choosable, request: TuneRequest, tell: Reporter) -> tuple[
     tell.stage(f"measuring {region.name}, {region.what}: {len(region.candidates)} candidates")
     course = Course(region.source, region.function, region.region, request.dims, request.ranges, request.seed)
     times = tunerace.run(course, region.candidates, request.jobs, tell)
-    rows = [Row(region.name, region.region, region.default.text(), times.default)]
+    rows = [Row(region.name, region.region, region.default.text(), times.default, DEFAULT)]
     for candidate in region.candidates:
         note = times.notes.get(candidate, "")
         rows.append(Row(region.name, region.region, candidate.text(), times.medians.get(candidate), note))
@@ -203,7 +205,7 @@ def _check_names(request: TuneRequest, functions: Sequence[str], tell: Reporter)
 def offer(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
     """What would be tried, unmeasured."""
     rows = [
-        Row(region.name, region.region, each.text())
+        Row(region.name, region.region, each.text(), note=DEFAULT if each == region.default else "")
         for region in choosable(request, reporter)
         for each in (region.default, *region.candidates)
     ]
@@ -229,16 +231,19 @@ def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]
             yield Choosable(source, kernel.module, tiling.region, default, tuple(limited))
 
 
-def _chosen(found: Sequence[Choosable], names: Sequence[str]) -> list[Choosable]:
+def _chosen(found: Sequence[Choosable], names: Sequence[str], spoken: Iterable[str]) -> list[Choosable]:
+    left = f"; left alone, since aot.toml has tables for them: {', '.join(spoken)}" if spoken else ""
     for name in names:
         if not any(name in (each.function, each.name) for each in found):
             known = ", ".join(dict.fromkeys(each.name for each in found)) or "none"
             raise UsageError(
-                f"no function '{name}' has something to tune; those that have: {known}",
-                hint="functions that aot.toml speaks of are left alone",
+                f"no function '{name}' has something to tune; those that have: {known}{left}",
+                hint="`aot build -v` shows regions and schedules",
             )
     if not found:
-        raise UsageError("no function here has something to tune", hint="`aot build -v` shows regions and schedules")
+        raise UsageError(
+            f"no function here has something to tune{left}", hint="`aot build -v` shows regions and schedules"
+        )
     return [each for each in found if not names or each.function in names or each.name in names]
 
 
@@ -260,16 +265,16 @@ def verdict(found: Tuned) -> str:
     """What was measured where, in one line."""
     regions = len({(row.function, row.region) for row in found.rows})
     if not found.gpu:
-        return f"{len(found.rows) - regions} candidates of {regions} regions, nothing measured"
-    return f"{regions} regions on {found.gpu}: {len(found.picks)} have something faster than the default"
+        return f"{len(found.rows) - regions} candidates of {number(regions, 'region')}, nothing measured"
+    return f"{number(regions, 'region')} on {found.gpu}: {len(found.picks)} with something faster than the default"
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
     """Rows of the table for COLUMNS."""
     default: float | None = None
     cells = []
-    for number, row in enumerate(rows):
-        if not number or (rows[number - 1].function, rows[number - 1].region) != (row.function, row.region):
+    for place, row in enumerate(rows):
+        if not place or (rows[place - 1].function, rows[place - 1].region) != (row.function, row.region):
             default = row.median_s
         share = f"{row.median_s / default:.0%}" if row.median_s and default else "-"
         cells.append(

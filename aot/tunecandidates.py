@@ -55,7 +55,8 @@ def _is_same(sizes: Sizes, tile: Mapping[str, int]) -> bool:
 
 
 def _widths(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:
-    yield from (Candidate(schedule, (("width", each),)) for each in _WIDTHS if each <= 2 * tile.get("width", 1))
+    """The one that is there is the widest that is possible."""
+    yield from (Candidate(schedule, (("width", each),)) for each in _WIDTHS if each <= tile.get("width", 1))
 
 
 def _rows(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from aot import driver, process, scratch
 from aot.errors import AotError, UsageError
+from aot.report import number
 from aot.verifying import job, options
 from aot.verifying.installed import Installed, installed
 from aot.verifying.job import FunctionReport, Row, VerifyJob
@@ -231,9 +232,9 @@ def verdict(found: Verified) -> str:
     """One line."""
     rows = [row for row in found.rows if row.compared]
     wrong = [row for row in found.rows if not row.ok]
-    functions = len({row.function for row in rows})
+    called = f"{number(len({row.function for row in rows}), 'function')}, {number(len(rows), 'comparison')}"
     where = f"on {found.gpu} and the CPU" if found.gpu else "on the CPU (no GPU here)"
-    text = f"{found.package} {found.version}: {functions} functions, {len(rows)} comparisons {where}"
+    text = f"{found.package} {found.version}: {called} {where}"
     if wrong:
         return f"{text}: {len(wrong)} wrong: {', '.join(sorted({row.function for row in wrong}))}"
     return f"{text}: all agree"

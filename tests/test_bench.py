@@ -11,7 +11,7 @@ import pytest
 
 from aot import bench, chart, cli, pipeline
 from aot.bench import Benched, BenchRequest
-from aot.errors import ToolMissing, UsageError
+from aot.errors import UsageError
 from aot.verifying import cost, timed, timing
 from aot.verifying.dims import Dims
 from aot.verifying.job import TimedRow
@@ -127,5 +127,5 @@ def test_charts(form: str, start: bytes) -> None:
 
 def test_a_chart_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ToolMissing, match="--plot needs matplotlib"):
+    with pytest.raises(UsageError, match="--plot needs matplotlib"):
         chart.form_of("chart.svg")

@@ -42,6 +42,8 @@ USES = [
     ("quiet and verbose", ["build", "x", "-q", "-v"], 2, "exclude each other"),
     ("inspect two ways", ["inspect", "x", "--json", "--ptx", "k"], 2, "exclude each other"),
     ("inspect nothing", ["inspect", "nowhere.whl"], 2, "'nowhere.whl' does not exist"),
+    ("a folder of sources", ["verify", str(Path(__file__).parents[1] / "examples" / "kernels")], 2, "; name the wheel"),
+    ("a group without a command", ["cache"], 2, "Usage: aot cache [OPTIONS] COMMAND [ARGS]...\n\n  Look at the cache"),
     ("new without a name", ["new"], 2, "Missing argument 'NAME'"),
     ("new with a bad name", ["new", "class"], 2, "it is a Python keyword"),
     ("targets of no toolkit", ["targets", "--toolkit", "nowhere"], 3, "ptxas was not found"),
@@ -61,6 +63,7 @@ def test_wrong_use(
     assert cli.run(arguments) == code
     out, err = capsys.readouterr()
     assert message in err + out
+    assert (err + out).count("Usage:") <= 1
     assert "Traceback" not in err
 
 

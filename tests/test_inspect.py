@@ -65,6 +65,7 @@ def test_the_text_names_everything(built: Built, capsys: pytest.CaptureFixture[s
         r"double\(x: tensor<\?xf32>\) -> tensor<\?xf32>",
         r"iota\(.*\) launched with grid=, block=\n",
         r"cubin sm_90a \(asked for as sm_90\): \d+ bytes",
+        r"ptx compute_90: \d+ bytes, \d+ as stored",
         r"left out: sm_80",
         r"iota +sm_80 +\d+ +0 +0 +0 +\d+ +[1-9]\d+\n",
         r"8\.0 +kernel, launch, tensor_level +hopper\n",

@@ -69,6 +69,11 @@ def _folder(folder: Path, name: str = "") -> Installed:
     found = [folder / MANIFEST] if (folder / MANIFEST).is_file() else sorted(folder.glob(f"*/{MANIFEST}"))
     if not found:
         front.check(folder, name or str(folder))
+        if any(folder.glob("*.mlir")) or any(folder.glob("*.mlirbc")):
+            raise UsageError(
+                f"'{name or folder}' is a folder of sources; name the wheel",
+                hint="`aot build` made it, in dist/ if it was not told otherwise",
+            )
     if len(found) != 1:
         raise UsageError(f"'{name or folder}' is not one package made by aot: it has {len(found)} files '{MANIFEST}'")
     package = found[0].parent.resolve()

@@ -1,5 +1,5 @@
 # Made by aot 0.1.0.
-"GPU functions: scale, softmax."
+"Functions: scale, softmax."
 
 from ._my_kernels import CudaError, DeviceArray, HostArray, __version__, _trim, preload
 from ._my_kernels import scale
