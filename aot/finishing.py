@@ -69,7 +69,8 @@ def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...
             "nothing is left to build: only tensor-level functions run on a CPU, and the sources have none",
             hint="ask for GPU architectures with --archs",
         )
-    return used, tuple(each.name for each in compiled if each not in used)
+    names = {each.name for each in used}
+    return used, tuple(each.name for each in compiled if each.name not in names)
 
 
 def _package(planned: Plan, compiled: Sequence[CompiledSource], left_out: Sequence[str]) -> fileset.FileSet:

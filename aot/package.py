@@ -26,7 +26,6 @@ from aot.tables import SourceRow, source_row
 
 Value = TypeVar("Value")
 
-_ESCAPES = {10: "\\n", 34: '\\"', 92: "\\\\"}
 NAMED = "csrc/runtime/py_module.c"
 """The one file of the runtime that is compiled for each package: the extension's name is in it."""
 _PER_FILE = 50
@@ -46,6 +45,18 @@ _RENDERED = {
 }
 _FOR_TVM_FFI = {"tvm_ffi.c.in": "csrc/tvm_ffi.c"}
 _FOR_C = {"c_functions.c.in": "csrc/c_functions.c", "c_header.h.in": "include/{name}.h"}
+
+
+class _Escapes(dict[int, str]):
+    """Characters in C, by their numbers."""
+
+    def __missing__(self, code: int) -> str:
+        found = chr(code) if 32 <= code < 127 else "".join(f"\\{byte:03o}" for byte in chr(code).encode("utf-8"))
+        self[code] = found
+        return found
+
+
+_ESCAPES = _Escapes({10: "\\n", 34: '\\"', 92: "\\\\"})
 
 
 class _Source:
@@ -205,6 +216,7 @@ def environment(templates: FileSet) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        auto_reload=False,
     )
     environment.filters.update(c=_c_string, int64=_int64, int64s=_int64s, toml=_toml, py=_py)
     return environment
@@ -212,11 +224,7 @@ def environment(templates: FileSet) -> jinja2.Environment:
 
 def _c_string(text: str) -> str:
     """A C string literal: octal escapes, since a hexadecimal one would swallow digits that follow it."""
-    escaped = "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else _ESCAPES.get(byte, f"\\{byte:03o}")
-        for byte in text.encode("utf-8")
-    )
-    return f'"{escaped}"'
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _int64(number: int | None) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     start = time.monotonic()
     planned = plan.plan(request)
     ccompiler.find()
-    with _begun(planned, tell) as lock:
+    with _uncollected(), _begun(planned, tell) as lock:
         return _build(planned, tell, start, lock)
 
 
@@ -53,6 +54,18 @@ def compiled(request: BuildRequest, reporter: Reporter | None = None) -> tuple[C
     with _begun(planned, tell) as lock:
         ahead, done = _compile(planned, tell, lock)
         return ahead.results(done)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for garbage: nearly all that a build makes, it keeps, and a large package is looked through often."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextlib.contextmanager

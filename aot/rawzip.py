@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -23,6 +24,10 @@ from aot.errors import PackageError
 
 PIECE = 1 << 20
 """Bytes that are compressed by themselves: the same whoever does it, and large enough to cost next to nothing."""
+_FLUSHED = re.compile(re.escape(b"\0\0\xff\xff"))
+"""What a piece ends with, unless it is the last one."""
+_NOTHING_MORE = b"\3\0"
+"""A last block without content."""
 Date = tuple[int, int, int, int, int, int]
 
 _LOCAL = struct.Struct("<4sHHHHHLLLHH")
@@ -54,12 +59,37 @@ class Member:
         return zlib.decompress(self.data, -zlib.MAX_WBITS) if self.method == zipfile.ZIP_DEFLATED else self.data
 
 
-def stored(name: str, content: bytes) -> Member:
-    """A new member, compressed: in pieces, as many at a time as there are processors."""
-    pieces = [content[first : first + PIECE] for first in range(0, len(content), PIECE)] or [b""]
+def stored(name: str, content: bytes, before: Member | None = None) -> Member:
+    """A new member, compressed: in pieces, as many at a time as there are processors.
+
+    Pieces that ``before``, which was made here too, has as well are taken from it.
+    """
+    *pieces, last = [content[first : first + PIECE] for first in range(0, len(content), PIECE)] or [b""]
+    known = dict(_pieces(before.data)) if before and before.size > PIECE else {}
+    new = [piece for piece in pieces if piece not in known]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        packed = list(threads.map(_packed, pieces, [*[zlib.Z_FULL_FLUSH] * (len(pieces) - 1), zlib.Z_FINISH]))
-    return Member(name, zipfile.ZIP_DEFLATED, zlib.crc32(content), len(content), b"".join(packed))
+        *packed, end = threads.map(_packed, [*new, last], [*[zlib.Z_FULL_FLUSH] * len(new), zlib.Z_FINISH])
+    known |= zip(new, packed, strict=True)
+    data = b"".join([*(known[piece] for piece in pieces), end])
+    return Member(name, zipfile.ZIP_DEFLATED, zlib.crc32(content), len(content), data)
+
+
+def _pieces(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The pieces of a compressed file and what became of each, without the last one."""
+    start, fed, content, unpacker = 0, 0, b"", zlib.decompressobj(-zlib.MAX_WBITS)
+    for mark in _FLUSHED.finditer(data):
+        content += unpacker.decompress(data[fed : mark.end()])
+        fed = mark.end()
+        # The same four bytes may come up anywhere else.
+        if len(content) == PIECE and _whole(unpacker):
+            yield content, data[start:fed]
+            start, content, unpacker = fed, b"", zlib.decompressobj(-zlib.MAX_WBITS)
+
+
+def _whole(unpacker: zlib._Decompress) -> bool:
+    """Whether what was unpacked ends with a block."""
+    probe = unpacker.copy()
+    return probe.decompress(_NOTHING_MORE) == b"" and probe.eof
 
 
 def _packed(piece: bytes, end: int) -> bytes:

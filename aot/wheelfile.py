@@ -73,7 +73,7 @@ def renewed(data: bytes, files: Mapping[str, bytes], epoch: int) -> bytes | None
 def _archive(members: Mapping[str, Member], changed: Mapping[str, bytes], epoch: int) -> bytes:
     """A wheel of files, some with other contents; what has not changed is not compressed again."""
     (own,) = (path for path in members if path.endswith(".dist-info/RECORD"))
-    files = {**members, **{path: rawzip.stored(path, content) for path, content in changed.items()}}
+    files = {**members, **{path: rawzip.stored(path, content, members[path]) for path, content in changed.items()}}
     record = rawzip.stored(own, _record(members[own].content(), changed))
     # RECORD comes last, as the wheel format recommends.
     return rawzip.archive([*(files[path] for path in sorted(files) if path != own), record], time.gmtime(epoch)[:6])

@@ -47,3 +47,14 @@ def test_more_than_a_zip_file_can_hold() -> None:
     member = rawzip.stored("a", b"")
     with pytest.raises(PackageError, match="65536 files"):
         rawzip.archive([member] * 65536, DATE)
+
+
+@pytest.mark.parametrize("place", [0, rawzip.PIECE, 2 * rawzip.PIECE + 7, 3 * rawzip.PIECE])
+def test_pieces_that_are_there_are_taken(place: int) -> None:
+    mark = b"\0\0\xff\xff"
+    content = random.Random(2).randbytes(rawzip.PIECE) + b"text" * rawzip.PIECE + mark * 1000
+    content += random.Random(3).randbytes(rawzip.PIECE)
+    changed = content[:place] + b"?" + content[place + 1 :]
+    before = rawzip.stored("a", content)
+    assert rawzip.stored("a", changed, before) == rawzip.stored("a", changed)
+    assert rawzip.stored("a", changed[: rawzip.PIECE], before) == rawzip.stored("a", changed[: rawzip.PIECE])
