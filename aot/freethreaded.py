@@ -43,6 +43,8 @@ def find(said: str) -> FreeThreaded:
     """The interpreter that is asked for."""
     name = f"python{said}" if _VERSION.fullmatch(said) else said
     executable = shutil.which(name)
+    if executable is None and Path(name).exists():
+        raise ToolMissing(f"'{name}' is no executable", hint=_ADVICE)
     if executable is None:
         raise ToolMissing(f"no free-threaded Python '{name}' was found", hint=_ADVICE)
     words = process.check([executable, "-I", "-c", _FACTS], error=ToolMissing, timeout=60).stdout

@@ -30,6 +30,8 @@ CASES = ("threads", "every_protocol_and_its_result", "device_array_exports", "ke
     [
         pytest.param("3.99t", "no free-threaded Python 'python3.99t' was found", id="version"),
         pytest.param("/nowhere/python", "no free-threaded Python '/nowhere/python' was found", id="path"),
+        pytest.param("/tmp", "'/tmp' is no executable", id="folder"),
+        pytest.param(__file__, "is no executable", id="text"),
         pytest.param(sys.executable, "is an ordinary Python 3", id="ordinary"),
     ],
 )
