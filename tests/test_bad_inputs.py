@@ -74,6 +74,8 @@ BROKEN = (
     Fault("need_is_no_text", 1, r"needs\.mlir:2(:\d+)?: error: aot\.needs: '90 : i64' is no text, such as \"sm_90\""),
     Fault("attribute_misspelt", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.gird: .*did you mean aot\.grid"),
     Fault("unknown_precision", 1, r"products\.mlir:2(:\d+)?: error: 'aot\.precision' is 'fast': 'f32' and 'tf32' are"),
+    Fault("launch_priority", 1, r"attributes\.mlir:3(:\d+)?: error: aot\.priority: it belongs on a kernel"),
+    Fault("function_programmatic", 1, r"attributes\.mlir:1(:\d+)?: error: aot\.programmatic: it belongs on a kernel"),
     Fault("block_too_large", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.block: 2048 threads; .*at most 1024"),
     Fault("argument_name_is_no_text", 1, r"named\.mlir:2(:\d+)?: error: aot\.name = 3 : i64 of argument 0: no"),
     Fault("argument_name_is_a_keyword", 1, r"named\.mlir:1(:\d+)?: error: aot\.name = \"lambda\" of argument 1"),

@@ -26,6 +26,7 @@ from aot.lower import (
     launch,
     level,
     outline,
+    placed,
     prepare,
     syncrule,
     tensor,
@@ -140,6 +141,7 @@ def _parts(module: mlir.Module, request: Request) -> level.Parts:
 def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.Module:
     """The module after what the user wants to run first."""
     dump("source", module)
+    placed.check(module)
     if request.passes:
         mlir.run_passes(module, request.passes, "running the source's own passes")
         dump("own-passes", module)

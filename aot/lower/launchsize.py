@@ -44,6 +44,7 @@ class LaunchSizes:
 _NAMES = ("grid", "block", "shared")
 _FLAGS = ("cooperative", "programmatic")
 _ALL = (*_NAMES, *_FLAGS, "priority")
+ATTRIBUTES = tuple(f"aot.{name}" for name in _ALL)
 _MOST_THREADS, _MOST_IN_Z = 1024, 64
 """Per block, on every GPU."""
 
