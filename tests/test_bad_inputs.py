@@ -76,6 +76,7 @@ BROKEN = (
     Fault("unknown_precision", 1, r"products\.mlir:2(:\d+)?: error: 'aot\.precision' is 'fast': 'f32' and 'tf32' are"),
     Fault("launch_priority", 1, r"attributes\.mlir:3(:\d+)?: error: aot\.priority: it belongs on a kernel"),
     Fault("function_programmatic", 1, r"attributes\.mlir:1(:\d+)?: error: aot\.programmatic: it belongs on a kernel"),
+    Fault("shared_too_large", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.shared: 999999 bytes; .* at most \d+ on sm_"),
     Fault("block_too_large", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.block: 2048 threads; .*at most 1024"),
     Fault("argument_name_is_no_text", 1, r"named\.mlir:2(:\d+)?: error: aot\.name = 3 : i64 of argument 0: no"),
     Fault("argument_name_is_a_keyword", 1, r"named\.mlir:1(:\d+)?: error: aot\.name = \"lambda\" of argument 1"),

@@ -8,6 +8,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
+from aot.lower import kernels, launchsize
 from aot.model import ArrayType, Kernel, ScalarType
 from tests.lowering import PATH, function, launch, lower
 
@@ -160,6 +161,16 @@ class TestDescriptions:
     def test_launch_size_programs(self, attribute: str, program: tuple[int, ...]) -> None:
         found = kernel(f"aot.grid = [{attribute}, 1], aot.block = [{attribute}], aot.shared = [{attribute}]")
         assert (found.grid, found.block, found.shared) == ((program, (1, 1, 0)), (program,), program)
+
+    def test_shared_memory_of_the_architectures_that_have_the_kernel(self) -> None:
+        launchsize.check_shared((1, 200_000, 0), [(9, 0)])
+        with pytest.raises(launchsize.UnfitError, match="200000 bytes; a block has at most 101376 on sm_86"):
+            launchsize.check_shared((1, 200_000, 0), [(8, 6), (9, 0)])
+        with pytest.raises(launchsize.UnfitError, match="at most 232448 on any GPU"):
+            launchsize.check_shared((1, 999_999, 0), [])
+        assert [kernels._is_for(need, (9, 0)) for need in ("", "sm_80", "sm_100", "sm_90a", "sm_100a")] == [
+            *(True, True, False, True, False)
+        ]
 
     @pytest.mark.parametrize(
         ("attributes", "message"),

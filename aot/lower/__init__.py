@@ -108,7 +108,7 @@ def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSo
             messages = code[-1].messages
             functions = tuple(replace(each, cpu=True) for each in functions)
     if parts.launch is not None:
-        kept = launch.lower(parts.launch, request.names, dump, len(messages))
+        kept = launch.lower(parts.launch, request.names, dump, len(messages), request.options.capabilities)
         modules.append(kept.module)
         functions, messages, written = functions + kept.functions, messages + kept.messages, kept.kernels
     for each in modules:

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from mlir import ir
 
-from aot import mlir
+from aot import archneed, mlir
+from aot.arch import Capability, Target, target
 from aot.errors import Diagnostic, LoweringError, UnknownArch
 from aot.lower import (
     argnames,
@@ -41,7 +42,7 @@ DESCRIPTOR = "!nvgpu.tensormap.descriptor"
 """Passed as a pointer."""
 
 
-def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
+def read(module: mlir.Module, names: Names, capabilities: Sequence[Capability] = ()) -> dict[tuple[str, str], Kernel]:
     """Kernels that the user wrote, before any rewrite; ``symbol`` and ``callable`` come later."""
     found: dict[tuple[str, str], Kernel] = {}
     problems: list[Diagnostic] = []
@@ -56,6 +57,7 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
         for op in _kernels(container):
             try:
                 each = _describe(op, mlir.symbol_name(container), names)
+                launchsize.check_shared(each.shared, [one for one in capabilities if _is_for(each.needs, one)])
             except (launchsize.UnfitError, UnknownArch) as problem:
                 problems.append(mlir.diagnostic_at(op, str(problem)))
             else:
@@ -64,6 +66,11 @@ def read(module: mlir.Module, names: Names) -> dict[tuple[str, str], Kernel]:
         path = module.context.aot_path
         raise LoweringError(f"{path}: launch attributes that do not fit", diagnostics=tuple(problems))
     return found
+
+
+def _is_for(need: str, capability: Capability) -> bool:
+    """Whether images for this architecture may hold a kernel with this need."""
+    return not need or archneed.meets(Target(capability, target(need).letter), need)
 
 
 def describe(joined: Joined, written: Written, arguments: Names) -> tuple[Kernel, ...]:

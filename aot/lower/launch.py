@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from aot import mlir
+from aot.arch import Capability
 from aot.errors import LoweringError
 from aot.lower import (
     access,
@@ -51,12 +52,16 @@ class LaunchLowered:
 
 
 def lower(
-    module: mlir.Module, names: Mapping[str, Sequence[str]], dump: mlir.Dumper, first_message: int = 0
+    module: mlir.Module,
+    names: Mapping[str, Sequence[str]],
+    dump: mlir.Dumper,
+    first_message: int = 0,
+    capabilities: Sequence[Capability] = (),
 ) -> LaunchLowered:
     """Lower a module; it is changed. ``first_message`` is the index that the first assertion's text will have."""
     level.strip_targets(module)
     level.mark_device_functions(module)
-    written = kernels.read(module, names)
+    written = kernels.read(module, names, capabilities)
     functions = signature.read(module, names, LAUNCH)
     _refuse_tensors(module)
     printf.normalise(module)

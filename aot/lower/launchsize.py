@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
+from aot.arch import TABLE, Capability
 from aot.lower.byvalue import ATTRIBUTE as BY_VALUE
 from aot.lower.imageneeds import ATTRIBUTE as NEEDS
 from aot.lower.outline import FUNCTION
@@ -113,6 +114,17 @@ def _check_block(block: tuple[Program, ...] | None) -> None:
     if math.prod(known) > _MOST_THREADS or (len(sizes) == 3 and (sizes[2] or 0) > _MOST_IN_Z):
         text = " x ".join("?" if size is None else str(size) for size in sizes)
         raise UnfitError(f"aot.block: {text} threads; a block has at most {_MOST_THREADS}, and {_MOST_IN_Z} in z")
+
+
+def check_shared(shared: Program | None, capabilities: Sequence[Capability]) -> None:
+    """More than a block can have where the images run, or, without images, anywhere."""
+    if shared is None or len(shared) != 3 or shared[0] != CONST:
+        return
+    mine = [each for each in TABLE if not capabilities or each.capability in capabilities]
+    least = min(mine, key=lambda each: each.shared) if capabilities else max(mine, key=lambda each: each.shared)
+    if shared[1] > least.shared:
+        where = f"sm_{least.capability[0]}{least.capability[1]}" if capabilities else "any GPU"
+        raise UnfitError(f"aot.shared: {shared[1]} bytes; a block has at most {least.shared} on {where}")
 
 
 def constants(sizes: Sequence[int]) -> tuple[Program, ...]:
