@@ -154,3 +154,14 @@ def test_a_convolution_alone_is_told_to_have_the_general_schedule() -> None:
         module = mlir.parse(source.encode(), "test.mlir", ctx)
         told = tensor.lower(module, {}, Options(), mlir.no_dump).general.reasons
     assert [each.partition(" (line")[0] for each in told] == ["f: linalg.conv_2d_nchw_fchw"]
+
+
+@pytest.mark.parametrize("table", ["rows = 64", 'schedule = "row"', 'schedule = "attention"'])
+def test_schedules_of_products_are_named_where_others_are_asked_of_them(table: str) -> None:
+    a, b, c = "tensor<128x64xf16>", "tensor<64x128xf16>", "tensor<128x128xf32>"
+    source = f"""func.func @f(%a: {a}, %b: {b}, %c: {c}) -> {c} {{
+      %y = linalg.matmul ins(%a, %b : {a}, {b}) outs(%c : {c}) -> {c}
+      return %y : {c}
+    }}"""
+    with pytest.raises(ConfigError, match="products have schedules 'wgmma' and 'mma'"):
+        kernels(source, Options(wishes=wishes(table, "f")))

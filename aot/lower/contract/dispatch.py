@@ -38,7 +38,9 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):
-                done += _emit(matching.match(found, known, tensors), images, None if reason else wish)
+                made = _emit(matching.match(found, known, tensors), images, None if reason else wish)
+                wished.products |= {mlir.symbol_name(function)} if made else set()
+                done += made
         reason = reason or (asked.unmet(wish, function) if wish else "")
         if wish and reason:
             wished.problems.append(f"{wish.place}: {reason}")

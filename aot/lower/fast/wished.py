@@ -18,7 +18,7 @@ from aot.lower import tiling
 from aot.lower.fast.region import Region
 from aot.lower.schedule import GENERAL
 from aot.model import Function
-from aot.wishes import ROOMY, Dropped, Wish
+from aot.wishes import MMA, ROOMY, WGMMA, Dropped, Wish
 
 ASKED = "aot.toml asks for it"
 
@@ -89,6 +89,8 @@ class Wished:
     wishes: Sequence[Wish] = ()
     dropped: Collection[Dropped] = ()
     problems: list[str] = field(default_factory=list)
+    products: set[str] = field(default_factory=set)
+    """Functions with products that have kernels of their own."""
 
     def choice(self, function: str, region: Region) -> Choice:
         """What holds for a region: its own wish, else the function's."""
@@ -131,16 +133,19 @@ class Wished:
     def refuse(self, function: str, region: Region, reason: str) -> None:
         """Note that a wish cannot be met."""
         wish = max(self._of(function, region), key=lambda each: each.region)
-        self.problems.append(f"{wish.place}: region {region.number} ({region.kind}): {reason}")
+        self.problems.append(f"{wish.place}: region {region.number} ({region.kind}): {reason}{self._advice(function)}")
 
     def finish(self, regions: Mapping[str, int]) -> None:
         """ConfigError for all wishes that were not met; ``regions``: how many each function has."""
         for each in self.wishes:
             count = regions.get(each.function, 0)
             if not each.for_products and (each.region > count or not count):
-                self.problems.append(f"{each.place}: {_regions(count)}")
+                self.problems.append(f"{each.place}: {_regions(count)}{self._advice(each.function)}")
         if self.problems:
             raise ConfigError("\n".join(self.problems), hint="`aot build -v` shows regions, schedules and sizes")
+
+    def _advice(self, function: str) -> str:
+        return f"; products have schedules '{WGMMA}' and '{MMA}'" if function in self.products else ""
 
 
 def _regions(count: int) -> str:
