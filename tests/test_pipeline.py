@@ -205,7 +205,7 @@ def test_ready_binaries_pass_through(built: Built, tmp_path: Path) -> None:
 
 
 OWN_TARGETS = [
-    ("narrow the request", "sm_75,sm_80,sm_90", ("sm_80", "compute_80"), ""),
+    ("narrow the request", "sm_75,sm_80,sm_90", ("sm_80", "compute_80"), "not built for sm_75, sm_90"),
     ("were not asked for", "sm_90", ("sm_80",), "is built for its own targets (sm_80)"),
 ]
 
