@@ -5,6 +5,8 @@
 
 /* ------------------------------------------------------------------ words */
 
+static const char unknown[] = "unknown ";
+
 const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size) {
   static const char *const stems[] = {
     [AOT_DL_INT] = "int", [AOT_DL_UINT] = "uint", [AOT_DL_FLOAT] = "float", [AOT_DL_BFLOAT] = "bfloat", [AOT_DL_COMPLEX] = "complex"};
@@ -23,7 +25,7 @@ const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size) {
   else if (dtype.code < sizeof whole / sizeof *whole && whole[dtype.code])
     snprintf(text, size, "%s%s", whole[dtype.code], lanes);
   else
-    snprintf(text, size, "unknown %d-bit", dtype.bits);
+    snprintf(text, size, "%s%d-bit", unknown, dtype.bits);
   return text;
 }
 
@@ -103,10 +105,22 @@ static int strides_fit(const aot_value *value, const aot_view *view) {
   return 1;
 }
 
+/* What is passed for types narrower than a byte; NULL: others. */
+static const char *codes_of(const aot_value *value) {
+  for (const char *at = value->type; value->dl_bits == 8 && *at; at++)
+    if (*at == 'x' || *at == '<') {
+      if (at[1] == 'i' && at[2] >= '2' && at[2] <= '7' && (at[3] == '>' || at[3] == ','))
+        return "another element type: numbers of this one are passed in a byte each, as int8 or uint8";
+      if (at[1] == 'f' && (at[2] == '4' || at[2] == '6') && at[3] == 'E')
+        return "another element type: codes of this one are passed in a byte each, as uint8";
+    }
+  return NULL;
+}
+
 const char *aot_array_problem(const aot_value *value, const aot_view *view, PyObject **exception) {
   *exception = PyExc_TypeError;
   if (!dtype_fits(value, view->dtype))
-    return "another element type";
+    return codes_of(value) ? codes_of(value) : "another element type";
   *exception = PyExc_ValueError;
   if (view->rank != value->rank)
     return "another rank";
@@ -127,6 +141,21 @@ const char *aot_array_problem(const aot_value *value, const aot_view *view, PyOb
 
 /* ------------------------------------------------------------------ an argument */
 
+/* How the array's own framework spells its element type; NULL, without an exception, when it does not. */
+static PyObject *own_dtype_name(PyObject *object) {
+  PyObject *dtype = PyObject_GetAttrString(object, "dtype"), *name = dtype ? PyObject_Str(dtype) : NULL;
+  Py_XDECREF(dtype);
+  if (!name)
+    PyErr_Clear();
+  return name;
+}
+
+static const char *article(PyObject *name) {
+  Py_UCS4 first = PyUnicode_GetLength(name) ? PyUnicode_ReadChar(name, 0) : 0;
+  Py_UCS4 second = PyUnicode_GetLength(name) > 1 ? PyUnicode_ReadChar(name, 1) : 0;
+  return first == 'i' || (first == 'u' && second == 'n') ? "an" : "a";
+}
+
 int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view) {
   PyObject *exception;
   const char *problem = aot_array_problem(&call->callable->args[index], view, &exception);
@@ -134,7 +163,13 @@ int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view) 
     return 0;
   char text[320];
   aot_view_text(view, text, sizeof text);
-  return aot_wrong(call, index, exception, ", got a %s: %s", text, problem);
+  size_t skipped = strncmp(text, unknown, sizeof unknown - 1) ? 0 : strcspn(text + sizeof unknown - 1, " ") + sizeof unknown - 1;
+  PyObject *name = skipped ? own_dtype_name(call->args[index]) : NULL;
+  if (!name && !(name = PyUnicode_FromStringAndSize(text, (Py_ssize_t)(skipped = strcspn(text + skipped, " ") + skipped))))
+    return -1;
+  aot_wrong(call, index, exception, ", got %s %U%s: %s", article(name), name, text + skipped, problem);
+  Py_DECREF(name);
+  return -1;
 }
 
 void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *descriptor) {

@@ -174,11 +174,11 @@ def case_element_types() -> None:
     demo.types(*good[:4], ExchangeArray([1, 2], "uint64"), good[5])  # iN has no sign
     wrong = [
         (0, ExchangeArray([1, 2], "float16"), "bf16>, got a float16 array"),
-        (0, ExchangeArray([1, 2], half), "got a int16 array"),
+        (0, ExchangeArray([1, 2], half), "got an int16 array"),
         (1, ExchangeArray([1, 2], "uint8"), "i1>, got a uint8 array"),
         (2, ExchangeArray([1, 2], byte, code=12), "f8E4M3FN>, got a float8_e5m2 array"),
         (3, ExchangeArray([1, 2], "complex128"), "got a complex128 array"),
-        (4, ExchangeArray([1, 2], "int32"), "got a int32 array"),
+        (4, ExchangeArray([1, 2], "int32"), "got an int32 array"),
         (5, ExchangeArray([1, 2], "uint64"), "got a uint64 array"),
     ]
     for index, array, words in wrong:
@@ -333,7 +333,7 @@ def case_broken_protocols() -> None:
     words = r"argument 1 'x': expected tensor<\?xf32>, got types.SimpleNamespace that cannot be taken: masked arrays"
     refused(TypeError, words, demo.twice, cai(mask=object()))
     refused(TypeError, "little-endian", demo.twice, cai(typestr=">f4"))
-    refused(TypeError, "got a unknown 16-bit array", demo.twice, cai(typestr="<V2"))
+    refused(TypeError, "got an unknown 16-bit array", demo.twice, cai(typestr="<V2"))
     refused(TypeError, "'shape' must be a tuple", demo.twice, cai(shape=[8]))
     refused(TypeError, "'data' must be", demo.twice, cai(data=None))
     refused(TypeError, "tuples of one length", demo.twice, cai(strides=(4, 4)))

@@ -151,8 +151,8 @@ def case_layouts_and_types() -> None:
         np.zeros(2, ml_dtypes.float8_e5m2),
         *kinds[1:],
     )
-    for other in (np.zeros(2, ml_dtypes.int4), np.zeros(2, "S1")):
-        refused(TypeError, r"'a2'.*got a unknown 8-bit array", demo.types, *small[:2], other, *kinds[1:])
+    for other, name in ((np.zeros(2, ml_dtypes.int4), "an int4"), (np.zeros(2, "S1"), r"a \|S1")):
+        refused(TypeError, rf"'a2'.*got {name} array of shape", demo.types, *small[:2], other, *kinds[1:])
 
     class Own(np.ndarray):
         pass
