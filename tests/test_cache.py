@@ -143,6 +143,9 @@ def test_a_folder_that_takes_nothing_is_left_alone_with_a_note(tmp_path: Path) -
     levels.put(OTHER, b"data")
     assert levels.notes() == (f"{cachelevels.UNWRITTEN}: '{tmp_path}/taken/cache' cannot be written",)
     assert levels.get(KEY) == b"data"
+    levels = cachelevels.of(str(tmp_path / "taken"), None)
+    levels.put(KEY, b"data")
+    assert levels.notes() == (f"{cachelevels.UNWRITTEN}: '{tmp_path}/taken' cannot be written",)
 
 
 def test_without_a_cache_nothing_is_kept() -> None:
