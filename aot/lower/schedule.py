@@ -1,12 +1,13 @@
-"""Which way a region is laid out on blocks and threads: the one place where schedules are chosen.
+"""Which way a region is laid out on blocks and threads: for loops that have no faster schedule.
 
 In: facts about a nest of parallel loops. Out: a Schedule, which launches.py turns into a launch.
 
 >>> choose(Nest((None, 1000), has_loops=False))
 Schedule(name='general', block=(32, 8, 1))
 
-There is one schedule so far, correct for every nest: parallel dimensions are cut into tiles, one element per
-thread, neighbouring threads on the innermost dimension, reductions sequential in their thread.
+There is one schedule for all that neither ``aot/lower/fast`` nor ``aot/lower/contract`` covers, correct for every
+nest: parallel dimensions are cut into tiles, one element per thread, neighbouring threads on the innermost
+dimension, reductions sequential in their thread.
 """
 
 from __future__ import annotations

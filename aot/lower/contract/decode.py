@@ -24,9 +24,9 @@ from aot.lower.contract.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.devicecode import WARP
 
 MOST_ROWS = SIXTEEN
-_WARP = 32
 _STAGES = 2
 _BLOCKS = 2
 """Of a multiprocessor."""
@@ -41,7 +41,7 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        return self.warps * _WARP
+        return self.warps * WARP
 
     @property
     def turn(self) -> int:
@@ -76,7 +76,7 @@ class _Layout:
     def __init__(self, job: Attention, tile: Tile) -> None:
         self.tile = tile
         self.queries = Room(MOST_ROWS, job.depth, tile.threads)
-        self.keys, self.values = (Room(tile.keys, each, _WARP) for each in (job.depth, job.width))
+        self.keys, self.values = (Room(tile.keys, each, WARP) for each in (job.depth, job.width))
         self.stage = self.keys.bytes + self.values.bytes
         self.ring = _STAGES * self.stage
         self.bytes = max(self.queries.bytes + tile.warps * self.ring, decodemerge.Room(job.width, tile.warps).bytes)
@@ -87,7 +87,7 @@ class _Code:
 
     def __init__(self, job: Attention, kind: Kind, layout: _Layout, block: Block, part: tuple[Parts, Word]) -> None:
         self.job, self.layout, self.tile, self.block, self.part = job, layout, layout.tile, block, part
-        self.lane, self.warp = block.thread % _WARP, block.thread // _WARP
+        self.lane, self.warp = block.thread % WARP, block.thread // WARP
         self.keys = narrow(job.scores.n.value)
         base = instructions.shared_base()
         ring = base + self.warp * layout.ring + layout.queries.bytes

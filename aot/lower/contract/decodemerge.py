@@ -21,9 +21,9 @@ from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 
-_WARP = 32
 _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
 _SUM_BYTES = 4
@@ -62,10 +62,10 @@ class Merge:
         self, job: Attention, block: Block, share: tuple[Parts, Word], warps: int, sync: Callable[[], None]
     ) -> None:
         self.job, self.block, (self.parts, self.part) = job, block, share
-        self.room, self.sync, self.threads = Room(job.width, warps), sync, warps * _WARP
+        self.room, self.sync, self.threads = Room(job.width, warps), sync, warps * WARP
         self.several = constant(1).below(narrow(self.parts.count.value))
-        self.warp = block.thread // _WARP
-        self.row, self.pair = flashwarp.lane_place(block.thread % _WARP)
+        self.warp = block.thread // WARP
+        self.row, self.pair = flashwarp.lane_place(block.thread % WARP)
 
     def emit(self, state: Queries) -> None:
         """All of it."""

@@ -21,11 +21,12 @@ from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import Extent
 
-_WARP, _WARPS, _EACH = 32, 8, 4
+_WARPS, _EACH = 8, 4
 _MOST = _WARPS * _EACH
 """Parts."""
 _LEAST_TURNS = 2
@@ -118,11 +119,11 @@ def share(parts: Parts, part: Word, keys: Word, turn: int) -> Share:
 def _launch(job: Attention, parts: Parts) -> None:
     one, rows = rtcalls.index(1), Word(job.output.m.value)
     blocks = rows * Word(job.output.batches())
-    across = -(-job.width // (_WARP * _LANES)) * _WARP * _LANES
+    across = -(-job.width // (WARP * _LANES)) * WARP * _LANES
     size = arith.ConstantOp(ir.IntegerType.get_signless(32), _WARPS * (across + PAIR) * 4).result
-    threads = rtcalls.index(_WARPS * _WARP)
+    threads = rtcalls.index(_WARPS * WARP)
     op = gpu.LaunchOp((blocks.value, one, one), (threads, one, one), dynamic_shared_memory_size=size).operation
-    tiling.mark(op, "attention", 0, "decode-combine", {"threads": _WARPS * _WARP, "width": job.width})
+    tiling.mark(op, "attention", 0, "decode-combine", {"threads": _WARPS * WARP, "width": job.width})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
@@ -143,7 +144,7 @@ class _Code:
 
     def emit(self) -> None:
         """A warp's parts together, then those of all warps."""
-        warp, lane = self.thread // _WARP, self.thread % _WARP
+        warp, lane = self.thread // WARP, self.thread % WARP
         found = [self._part(warp + _WARPS * number, lane) for number in range(_EACH)]
         row, sums = self._together([row for row, _ in found], [values for _, values in found])
         for place, value in zip(self._columns(lane), sums, strict=True):
@@ -158,7 +159,7 @@ class _Code:
 
     def _columns(self, lane: Word) -> list[Word]:
         """First columns of a lane's vectors."""
-        return [lane * _LANES + first for first in range(0, self.across, _WARP * _LANES)]
+        return [lane * _LANES + first for first in range(0, self.across, WARP * _LANES)]
 
     def _part(self, number: Word, lane: Word) -> tuple[Row, list[ir.Value]]:
         """A part's softmax and sums; of one that is none, nothing."""

@@ -22,6 +22,7 @@ from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split, Wish
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import VECTOR_BYTES
@@ -32,7 +33,6 @@ Products = Callable[[Sequence[Word]], list[Pair]]
 """Factors at places along ``k``."""
 
 _THREADS = 256
-_WARP = 32
 _ACROSS = 16
 """Threads across columns."""
 _UNDER_WAY = 8
@@ -60,12 +60,12 @@ class Shape:
 
     @property
     def columns(self) -> int:
-        return _ACROSS * self.lanes if self.turned else _THREADS // _WARP
+        return _ACROSS * self.lanes if self.turned else _THREADS // WARP
 
     @property
     def depth(self) -> int:
         """Elements along ``k`` of which a part has a multiple."""
-        return _THREADS // _ACROSS * self.under_way if self.turned else _WARP * self.lanes
+        return _THREADS // _ACROSS * self.under_way if self.turned else WARP * self.lanes
 
     def wish(self, problem: Problem) -> Wish:
         """That this kernel computes it: one row, and vectors that are aligned and whole."""
@@ -141,20 +141,20 @@ class _Code:
         return [(vector.BroadcastOp(self.kind, one).result, other) for one, other in pairs]
 
     def _rows(self) -> None:
-        lane = self.block.thread % _WARP
-        column = self.block.n0 + self.block.thread // _WARP
+        lane = self.block.thread % WARP
+        column = self.block.n0 + self.block.thread // WARP
         clamped = column.where(column.below(self.block.n), 0)
         lanes = self.shape.lanes
 
         def products(ks: Sequence[Word]) -> list[Pair]:
             return self._pairs((self.block.m0, clamped), ks, (lanes, lanes))
 
-        total = self._summed(lane * lanes, _WARP * lanes, products)
+        total = self._summed(lane * lanes, WARP * lanes, products)
         parts = bodies.unpack(total)
         while len(parts) > 1:
             parts = [_sum(one, other) for one, other in zip(parts[::2], parts[1::2], strict=True)]
         value = parts[0]
-        step = _WARP // 2
+        step = WARP // 2
         while step:
             value = _sum(value, devicemath.exchanged(value, step))
             step //= 2

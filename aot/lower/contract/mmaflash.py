@@ -24,10 +24,10 @@ from aot.lower.contract.instructions import Kind
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 
 STAGES = 2
-_WARP = 32
 _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
 _SUM_BYTES = 4
@@ -45,7 +45,7 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        return self.queries // self.rows * _WARP
+        return self.queries // self.rows * WARP
 
 
 _TILES = ((64, Tile(128, 32, 64)), (128, Tile(128, 32, 48)), (256, Tile(64, 16, 32)))
@@ -105,7 +105,7 @@ class _Code:
 
     def __init__(self, job: Attention, kind: Kind, layout: _Layout, block: Block) -> None:
         self.job, self.layout, self.tile, self.block = job, layout, layout.tile, block
-        self.lane, self.warp = block.thread % _WARP, block.thread // _WARP
+        self.lane, self.warp = block.thread % WARP, block.thread // WARP
         self.row0 = self.warp * self.tile.rows
         self.keys = narrow(job.scores.n.value)
         base = instructions.shared_base()
@@ -205,6 +205,6 @@ class _Code:
         def give(lanes: int) -> None:
             corner, sizes = (self.block.m0 + self.row0, constant(0)), (self.tile.rows, self.job.width)
             target = Target(self.job.output.epilogue, self.block.batch, lanes)
-            tiles.give(self.block, slab, corner, sizes, Worker(self.lane, _WARP), target)
+            tiles.give(self.block, slab, corner, sizes, Worker(self.lane, WARP), target)
 
         tiles.either(wide, lambda: give(width), lambda: give(1))

@@ -24,10 +24,10 @@ from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split
 from aot.lower.contract.tiles import Block, Target, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 from aot.lower.fast.places import Extent
 
-_WARP = 32
 _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
 _SUM_BYTES = 4
@@ -51,7 +51,7 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        return _WARP * self.warps[0] * self.warps[1]
+        return WARP * self.warps[0] * self.warps[1]
 
     @property
     def stage_bytes(self) -> int:
@@ -64,7 +64,7 @@ class Tile:
 
     @property
     def shared_bytes(self) -> int:
-        return max(self.stages * self.stage_bytes, self.slab_bytes * self.threads // _WARP)
+        return max(self.stages * self.stage_bytes, self.slab_bytes * self.threads // WARP)
 
     def told(self, kind: Kind) -> Told:
         """For reports."""
@@ -116,7 +116,7 @@ class _Code:
             share = narrow(split.depth.value)
             block = replace(block, k=(block.k - narrow(block.batch[0]) * share).least(share))
         self.job, self.tile, self.block, self.kind, self.split = job, tile, block, job.kind, split
-        self.lane, self.warp = block.thread % _WARP, block.thread // _WARP
+        self.lane, self.warp = block.thread % WARP, block.thread // WARP
         down = tile.warps[0]
         self.row0, self.column0 = self.warp % down * tile.warp_rows, self.warp // down * tile.warp_columns
         base = instructions.shared_base()
@@ -210,7 +210,7 @@ class _Code:
     def _give(self, slab: Shared) -> None:
         """To memory for parts of sums, if there are parts; else to the results."""
         corner = (self.block.m0 + self.row0, self.block.n0 + self.column0)
-        extents, worker = (self.tile.warp_rows, self.tile.warp_columns), Worker(self.lane, _WARP)
+        extents, worker = (self.tile.warp_rows, self.tile.warp_columns), Worker(self.lane, WARP)
         done, job, split = self.job.problem.epilogue, self.job, self.split
         batch = self.block.batch[1:] if split else self.block.batch
 

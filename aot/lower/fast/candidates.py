@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from aot.lower.devicecode import WARP
 from aot.lower.fast import table
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
 from aot.lower.fast.rowjob import REGISTERS, Tile
@@ -19,7 +20,7 @@ from aot.lower.fast.wished import Choice, UnfitError
 
 SIZES = ("threads", "rows", "vectors", "width")
 _ANY, _POINTWISE = "any-row", "pointwise"
-_WARP, _MOST_THREADS, _MOST_VECTORS = 32, 1024, 64
+_MOST_THREADS, _MOST_VECTORS = 1024, 64
 
 
 def candidates(facts: Facts, choice: Choice, *, gaps: bool) -> list[Candidate]:
@@ -60,7 +61,7 @@ def _sized(candidate: Candidate, facts: Facts, sizes: Mapping[str, int]) -> Cand
     tile = replace(
         old,
         group=sizes.get("threads", old.group),
-        rows=sizes.get("rows", 1 if sizes.get("threads", 0) > _WARP else old.rows),
+        rows=sizes.get("rows", 1 if sizes.get("threads", 0) > WARP else old.rows),
         vectors=sizes.get("vectors", old.vectors),
         width=sizes.get("width", old.width),
         flexible=old.flexible and "threads" not in sizes,
@@ -90,12 +91,12 @@ def _made(candidate: Candidate, tile: Tile, facts: Facts) -> Candidate:
 def _misfit(tile: Tile, widest: int) -> str:
     if tile.width > widest or tile.width & (tile.width - 1):
         return f"width {tile.width} is not possible; powers of two up to {widest} are"
-    rest = tile.group % _WARP if tile.group > _WARP else tile.group & (tile.group - 1)
+    rest = tile.group % WARP if tile.group > WARP else tile.group & (tile.group - 1)
     if tile.group > _MOST_THREADS or rest:
-        whole = f"multiples of {_WARP} up to {_MOST_THREADS}"
+        whole = f"multiples of {WARP} up to {_MOST_THREADS}"
         return f"threads {tile.group} is not possible; {whole}, and powers of two below, are"
-    if tile.rows > 1 and tile.group > _WARP:
-        return f"rows {tile.rows} is not possible with more than {_WARP} threads for each"
+    if tile.rows > 1 and tile.group > WARP:
+        return f"rows {tile.rows} is not possible with more than {WARP} threads for each"
     if tile.threads > _MOST_THREADS:
         return f"rows {tile.rows} of {tile.group} threads are more than {_MOST_THREADS} threads"
     if tile.vectors > _MOST_VECTORS:
@@ -128,7 +129,7 @@ def _smaller(candidate: Candidate, facts: Facts) -> Candidate | None:
     """One whose threads hold less of a row; None where there is none."""
     tile = candidate.tile
     more = 2 * tile.group
-    rows = 1 if more > _WARP else max(1, tile.rows // 2)
+    rows = 1 if more > WARP else max(1, tile.rows // 2)
     if tile.keep == REGISTERS and tile.width > 1 and (tile.vectors == 1 or more * rows > _MOST_THREADS):
         return _made(candidate, table.in_memory(facts), facts)
     if tile.vectors == 1:

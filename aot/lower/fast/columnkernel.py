@@ -13,6 +13,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import rtcalls
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
@@ -166,7 +167,7 @@ class ColumnKernel:
             wanted = arith.AndIOp(wanted, there).result
             step = scf.IfOp(wanted, [value.type for value in running], has_else=True)
             with ir.InsertionPoint(step.then_block):
-                if half >= exchange.WARP:
+                if half >= WARP:
                     scf.YieldOp(self._halved(running, kept, half))
                 else:
                     scf.YieldOp(_combine(self.members, running, [exchange.partners(value, half) for value in running]))

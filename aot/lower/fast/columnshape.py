@@ -11,8 +11,8 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from aot.lower import rtcalls
+from aot.lower.devicecode import WARP
 
-_WARP = 32
 _BITS = 64
 
 
@@ -55,7 +55,7 @@ class Shape:
         shift = arith.MinUIOp(_logarithm(vectors), _logarithm(across)).result
         lanes = _power(shift)
         most = arith.ShRUIOp(rtcalls.index(form.threads), shift).result
-        least = arith.ShRUIOp(rtcalls.index(_WARP), shift).result
+        least = arith.ShRUIOp(rtcalls.index(WARP), shift).result
         turn = arith.CeilDivUIOp(rows, rtcalls.index(form.unroll)).result
         wanted = arith.MaxUIOp(_power(_logarithm(turn)), arith.MaxUIOp(least, rtcalls.index(1)).result).result
         depth = arith.MinUIOp(wanted, most).result

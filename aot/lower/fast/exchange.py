@@ -17,9 +17,9 @@ from mlir import ir
 from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf
 
 from aot.lower import devicemath, rtcalls
+from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 
-WARP = 32
 SLOT_BYTES = WARP * 8
 """Shared memory for one value of each warp of a block."""
 _BYTE = 8

@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import imageneeds, rtcalls, tiling
+from aot.lower.devicecode import WARP
 from aot.lower.fast import exchange
 from aot.lower.fast.chunks import SHIFTED
 from aot.lower.fast.places import Place, Space
@@ -65,13 +66,13 @@ class Tile:
     def least(self) -> int:
         """Columns that the chunks called whole need; where threads follow the row, half of those that it takes."""
         if self.flexible:
-            return 2 * self.whole * exchange.WARP * self.width
+            return 2 * self.whole * WARP * self.width
         return self.whole * self.group * self.width
 
     @property
     def exchanges(self) -> int:
         """Of a result, those through shared memory."""
-        return (self.group > exchange.WARP) + (self.cluster > 1)
+        return (self.group > WARP) + (self.cluster > 1)
 
     @property
     def need(self) -> str:
@@ -161,10 +162,10 @@ def few_rows(tile: Tile) -> int:
 
 def _busy(job: Job, tile: Tile, vectors: int) -> ir.Value:
     """Whole warps, at least one, whose threads have as many vectors of a block's part of the row."""
-    warp = exchange.WARP * vectors * tile.width * tile.cluster
+    warp = WARP * vectors * tile.width * tile.cluster
     columns = arith.AddIOp(job.space.columns.value, rtcalls.index(warp - 1)).result
-    count = arith.MulIOp(arith.DivUIOp(columns, rtcalls.index(warp)).result, rtcalls.index(exchange.WARP)).result
-    return arith.MaxUIOp(count, rtcalls.index(exchange.WARP)).result
+    count = arith.MulIOp(arith.DivUIOp(columns, rtcalls.index(warp)).result, rtcalls.index(WARP)).result
+    return arith.MaxUIOp(count, rtcalls.index(WARP)).result
 
 
 def shared_bytes(job: Job, tile: Tile) -> ir.Value | None:

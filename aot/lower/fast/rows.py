@@ -17,6 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import rtcalls
+from aot.lower.devicecode import WARP
 from aot.lower.fast import exchange, rowchunks, rowcopy, rowstores
 from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange
@@ -86,7 +87,7 @@ class RowKernel:
         head = rowchunks.head(row, job.space.columns.value, tile.width) if shifted else None
         self.code = Evaluator(job.region, job.places, job.space, tile.width, tile.mode, row, head)
         self.deal = rowchunks.deal(tile, self.code, self.lane, group, part)
-        needs_shared = tile.keep == SHARED or (tile.group > exchange.WARP and bool(job.region.reductions))
+        needs_shared = tile.keep == SHARED or (tile.group > WARP and bool(job.region.reductions))
         shared = exchange.shared_memory() if needs_shared else None
         self.exchange = Exchange(tile.group, thread, shared, group if tile.flexible else None, tile.cluster)
         self.prepare(0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from aot.lower.devicecode import WARP
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
 from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile, few_rows
 from aot.lower.fast.slices import LONG
@@ -17,7 +18,6 @@ from aot.lower.fast.slices import LONG
 _ROW = "row"
 _MAX_WIDTH = 8
 _VECTOR_BYTES = 16
-_WARP = 32
 _SHORT = ((8, 16), (16, 8))
 """Threads for a row of up to twice as many vectors, and rows in a block: with one each, blocks would end too soon."""
 _BLOCK = 512
@@ -182,10 +182,10 @@ def _dealt(units: int, held: Held, least: int) -> tuple[int, int] | None:
     for group, rows in _SHORT:
         if least <= group and units <= 2 * group:
             return group, rows
-    if units <= _WARP * held.warp:
-        return _WARP, 4
+    if units <= WARP * held.warp:
+        return WARP, 4
     for vectors in held.block:
-        group = _WARP * -(-units // (_WARP * vectors))
+        group = WARP * -(-units // (WARP * vectors))
         if group <= _BLOCK:
             return group, 1
     return None
@@ -213,7 +213,7 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     held = _held(facts)
     # Each is tried for rows that are too long for those before: their first chunks are whole.
     tiles = [Tile(_ROW, 8, 16, 2, wide, MASKED), Tile(_ROW, 16, 8, 2, wide, MASKED, whole=1)]
-    tiles.append(Tile(_ROW, _WARP, 4, held.warp, wide, MASKED, whole=1))
+    tiles.append(Tile(_ROW, WARP, 4, held.warp, wide, MASKED, whole=1))
     vectors = held.block[-1]
     tiles.append(Tile(_ROW, _BLOCK, 1, vectors, wide, MASKED, flexible=True, whole=vectors // 2))
     tiles.append(replace(tiles[-1], mode=SHIFTED, whole=0))
@@ -258,8 +258,8 @@ def _fixed(tile: Tile, columns: int, rows: int | None) -> Tile:
         return tile
     few = tile.usual > 0 and rows is not None and rows <= few_rows(tile)
     vectors, group = (tile.vectors, tile.group) if few else (LOOP_VECTORS, tile.usual or tile.group)
-    most = _WARP * vectors * tile.width * tile.cluster
-    return replace(tile, group=max(_WARP, min(group, _WARP * -(-columns // most))), flexible=False, usual=0)
+    most = WARP * vectors * tile.width * tile.cluster
+    return replace(tile, group=max(WARP, min(group, WARP * -(-columns // most))), flexible=False, usual=0)
 
 
 def _fallback(facts: Facts) -> Tile:
