@@ -72,6 +72,8 @@ def environment(
     found["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(fake_folder), os.environ.get("LD_LIBRARY_PATH", "")]))
     found["FAKE_CUDA_SET"] = ",".join(f"{key}={value}" for key, value in (settings or {}).items())
     found["FAKE_CUDA_FAIL"] = fail
+    # glibc: memory that was given back does not look as before
+    found["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165"
     if log is not None:
         found["FAKE_CUDA_LOG"] = str(log)
     return found

@@ -138,6 +138,24 @@ def test_errors_of_tokens_reach_their_group(core: Core) -> None:
     assert core.call(script, flags=SERIAL).values[-1] == 1
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("token | thenfails $0 | then $0 0 | emplace $0", id="others wait"),
+        pytest.param("token | group 1 | join $0 $1 | thenfails $0 | emplace $0", id="a group counts it"),
+    ],
+)
+def test_nothing_is_left_of_a_call_that_a_coroutine_ends(core: Core, script: str) -> None:
+    result = core.call(script, flags=SERIAL)
+    assert (result.code, result.message) == (E_INTERNAL, "a coroutine fails")
+    assert core.ask("grown", 500, script, SERIAL) < 500
+
+
+def test_a_coroutine_may_drop_what_it_waited_for(core: Core) -> None:
+    script = "host 4 | poke $0 0 | token | emplace $2 | group 1 | thendrops $4 | then $4 $0 1 | join $2 $4 | peek $0"
+    assert core.call(script, flags=SERIAL).values[-2:] == [0, 1]
+
+
 def test_waiting_for_what_nobody_provides_is_an_error(core: Core) -> None:
     result = core.call("token | value 16 | await $0", flags=SERIAL)
     assert (result.code, "nothing will provide" in result.message) == (E_INTERNAL, True)

@@ -51,16 +51,18 @@ void aot_async_sweep(aot_frame *frame) {
   while (frame->async) destroy(frame->async);
 }
 
+/* A resumed coroutine may drop the last reference to what it waited for, or end the call: what is still to be done stays with the
+ * object, and the object stays until it is done. */
 static void wake(object *one) {
   one->ready = 1;
-  waiter *first = one->waiters;
-  one->waiters = NULL;
-  while (first) {                                              /* a resumed coroutine may free `one`: it is not used any more */
-    waiter now = *first;
+  one->references++;
+  while (one->waiters) {
+    waiter *first = one->waiters, now = *first;
+    one->waiters = first->next;
     free(first);
-    first = now.next;
     now.resume(now.coroutine);
   }
+  drop(one, 1);
 }
 
 static void member_ready(object *group, int error) {
@@ -71,16 +73,15 @@ static void member_ready(object *group, int error) {
 static void provide(object *one, int error) {
   if (one->ready) aot_fail(AOT_E_INTERNAL, "an async value was set twice");
   one->error = error;
-  member *first = one->member_of;
-  one->member_of = NULL;
-  one->references++;                                           /* alive while its waiters run */
+  one->references++;
   wake(one);
-  while (first) {
-    member now = *first;
+  while (one->member_of) {
+    member *first = one->member_of;
+    object *group = first->group;
+    one->member_of = first->next;
     free(first);
-    first = now.next;
-    member_ready(now.group, error);
-    drop(now.group, 1);
+    member_ready(group, error);
+    drop(group, 1);
   }
   drop(one, 2);                                                /* ours, and the one that creation gave to whoever sets it */
 }
@@ -126,16 +127,17 @@ void *mlirAsyncRuntimeCreateGroup(int64_t size) {
 
 int64_t mlirAsyncRuntimeAddTokenToGroup(void *token, void *to) {
   object *one = token, *group = to;
+  int64_t place = group->added++;
   if (one->ready) {
     member_ready(group, one->error);
-    return group->added++;
+    return place;
   }
   member *made = malloc(sizeof *made);
   if (!made) aot_fail(AOT_E_NO_MEMORY, "no host memory for an async group");
   *made = (member){ one->member_of, group };
   one->member_of = made;
   group->references++;
-  return group->added++;
+  return place;
 }
 
 void mlirAsyncRuntimeEmplaceToken(void *token) { provide(token, 0); }

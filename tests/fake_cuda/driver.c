@@ -190,6 +190,10 @@ static int64_t do_then(const int64_t *a) {                     /* "coroutine" th
   else mlirAsyncRuntimeAwaitTokenAndExecute(at(a[0]), at(a[1]), mark);
   return 0;
 }
+static void stumble(void *unused) { (void)unused; aot_fail(AOT_E_INTERNAL, "a coroutine fails"); }
+static int64_t do_thenfails(const int64_t *a) { mlirAsyncRuntimeAwaitTokenAndExecute(at(a[0]), NULL, stumble); return 0; }
+static void drop_one(void *waited_for) { mlirAsyncRuntimeDropRef(waited_for, 1); }
+static int64_t do_thendrops(const int64_t *a) { mlirAsyncRuntimeAwaitAllInGroupAndExecute(at(a[0]), at(a[0]), drop_one); return 0; }
 static int64_t do_failresult(const int64_t *a) { now->fail_result = (int)a[0]; return 0; }
 static int64_t do_oops(const int64_t *a) { aot_fail(AOT_E_INTERNAL, "oops %lld", (long long)a[0]); }
 
@@ -198,7 +202,7 @@ static const struct { const char *name; int64_t (*run)(const int64_t *); } comma
   C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(serves), C(axis), C(walk), C(pixels), C(map), C(word), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
   C(record), C(waitevent), C(eventsync), C(eventdestroy), C(gpualloc), C(gpufree), C(memcpy), C(memset32), C(memset16), C(register),
   C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(show), C(vector), C(say), C(copy), C(poke), C(poke16), C(peek), C(token), C(value), C(emplace),
-  C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(failresult), C(oops),
+  C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(thenfails), C(thendrops), C(failresult), C(oops),
 #undef C
 };
 

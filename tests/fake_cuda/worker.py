@@ -7,6 +7,8 @@ Its C stdout goes to a file, so that what the runtime prints can be looked at an
 from __future__ import annotations
 
 import ctypes
+import gc
+import itertools
 import json
 import os
 import signal
@@ -168,6 +170,18 @@ class Worker:
     def repeat(self, times: int, script: str, flags: int = 0) -> int:
         """How many of the calls failed."""
         return sum(self.call(script, flags, 0, 0)["code"] != 0 for _ in range(times))
+
+    def grown(self, times: int, script: str, flags: int = 0) -> int:
+        """Bytes that so many calls add to the C heap: the least of some rounds; Python's own tables grow at times."""
+        heap = ctypes.CDLL(None).mallinfo2
+        fields = [(name, ctypes.c_size_t) for name in "abcdefghij"]
+        heap.restype = type("mallinfo2", (ctypes.Structure,), {"_fields_": fields})
+        in_use = []
+        for _ in range(4):
+            self.repeat(times, script, flags)
+            gc.collect()
+            in_use.append(int(heap().h))  # uordblks
+        return min(after - before for before, after in itertools.pairwise(in_use))
 
     def in_child(self, script: str) -> dict[str, Any]:
         """The result of the call in a forked child, or how the child ended."""
