@@ -93,7 +93,7 @@ def build(isolated: mlir.Module, picks: Sequence[Pick], bench: Bench) -> list[Bu
 def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: list[AotError]) -> dict[int, BuiltImage]:
     """Images by their position; what ptxas finds unfit goes to ``unfit``."""
     cubins = [each for each in wanted if each.target.kind != PTX]
-    codes = {each: _code(each, cubins, bench.tools) for each in cubins}
+    codes = {each: _code(lowering, each, cubins, bench.tools) for each in cubins}
     distinct = list(dict.fromkeys(codes.values()))
     done = forked.spread([partial(_translated, lowering, code, bench) for code in distinct], bench.helpers())
     texts = {code: text() for code, text in zip(distinct, done, strict=True)}
@@ -114,13 +114,19 @@ def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: li
     return found
 
 
-def _code(wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:
+def _code(lowering: Lowering, wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:
     """What a cubin is assembled from: the oldest target speaks for all of the same code."""
-    same = [each for each in cubins if each.form == wanted.form and same_code(each.target, wanted.target)]
-    oldest = min((each.target for each in same), key=Target.sort_key)
+    same = [each.target for each in cubins if each.form == wanted.form and _is_shared(lowering, each, wanted)]
+    oldest = min(same, key=Target.sort_key)
     version = arch.cubin_ptx(wanted.target, tools.ptx)
     assert version is not None, f"{wanted.target.name} was checked against the toolchain"
     return Code(wanted.form, oldest, version)
+
+
+def _is_shared(lowering: Lowering, one: Wanted, other: Wanted) -> bool:
+    """Whether two images of one form have the same code."""
+    pair = one.target, other.target
+    return same_code(*pair, old=False) or (same_code(*pair, old=True) and lowering.is_old(one.target))
 
 
 def _twin(wanted: Wanted, cubins: Sequence[Wanted]) -> Wanted | None:

@@ -1,6 +1,7 @@
-"""What differs between images whose code is the same: three facts in the text of PTX.
+"""What differs between images whose code is the same: three facts in the text of PTX, and how kernels start.
 
 In: PTX as LLVM writes it. Out: the same code for another processor, ISA version, or position among a source's images.
+Only a processor that has the instructions for it keeps the early start of kernels (``aot.lower.earlystart``).
 
 >>> text = b".version 8.8\\n.target sm_80\\n.visible .const .align 4 .u32 aot_image;\\n"
 >>> adapted(text, Header("sm_86", (8, 6), 2)).decode()
@@ -12,7 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from aot.arch import Version
+from aot import arch
+from aot.arch import Capability, Version
 
 IMAGE_ID = "aot_image"
 """Device constant (i32) that holds the position of an image among its source's images."""
@@ -20,6 +22,12 @@ IMAGE_ID = "aot_image"
 _VERSION = re.compile(rb"^\.version (\d+)\.(\d+)$", re.MULTILINE)
 _TARGET = re.compile(rb"^\.target sm_\w+", re.MULTILINE)
 _IMAGE = re.compile(rb"(\.u32 %s)(?: = \d+)?;" % IMAGE_ID.encode())
+
+_EARLY_SINCE: Capability = (9, 0)
+_EARLY = "{ // early start"
+_EARLY_START = re.compile(
+    rb"^\t// begin inline asm\n\t%s\n(?:\t(?!//).*\n)+\t// end inline asm\n" % _EARLY.encode(), re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,30 @@ class Header:
     """Position among the source's images."""
 
 
+def early_start(many: int) -> str:
+    """Assembly that waits for the kernel ahead, then lets the next one begin if there are fewer blocks than ``many``.
+
+    A predicate, no branch: allocations have to stay in the first block.
+    """
+    lines = (
+        _EARLY,
+        ".reg .pred %few;",
+        ".reg .b32 %blocks, %rows;",
+        "griddepcontrol.wait;",
+        "mov.u32 %blocks, %nctaid.x;",
+        "mov.u32 %rows, %nctaid.y;",
+        "mul.lo.s32 %blocks, %blocks, %rows;",
+        f"setp.lt.u32 %few, %blocks, {many};",
+        "@%few griddepcontrol.launch_dependents;",
+        "}",
+    )
+    return "\n\t".join(lines)
+
+
 def adapted(text: bytes, header: Header) -> bytes:
     """The code under another header."""
+    if arch.target(header.chip).capability < _EARLY_SINCE:
+        text = _EARLY_START.sub(b"", text)
     number = b" = %d" % header.image if header.image else b""
     text = _once(_VERSION, b".version %d.%d" % header.version, text)
     text = _once(_TARGET, b".target " + header.chip.encode(), text)

@@ -1,10 +1,15 @@
 """Architectures that LLVM makes no difference between.
 
-In: two targets. Out: whether PTX for one is PTX for the other, but for its header.
+In: two targets. Out: whether PTX for one is PTX for the other, but for its header and the early start of kernels.
+
+LLVM 22 asks for 9.0 in few places: arithmetic on bf16 and on pairs of 16-bit integers, and acquiring or releasing
+fences. Code without numbers of 16 bits and fences is the same for 8.0 and 9.0 (``aot.lower.oldcode`` looks for them).
 
 >>> from aot.arch import target
->>> same_code(target("sm_86"), target("sm_80")), same_code(target("sm_90"), target("sm_80"))
+>>> same_code(target("sm_86"), target("sm_80"), old=False), same_code(target("sm_90"), target("sm_80"), old=False)
 (True, False)
+>>> same_code(target("sm_90"), target("sm_80"), old=True)
+True
 """
 
 from __future__ import annotations
@@ -13,9 +18,12 @@ from aot.arch import Capability, Target
 
 _AS: dict[Capability, Capability] = {(8, 6): (8, 0), (8, 7): (8, 0), (8, 8): (8, 0), (8, 9): (8, 0)}
 """Architectures for which LLVM 22 writes what it writes for an older one, of code that fits both."""
+_OLD_AS: dict[Capability, Capability] = {**_AS, (9, 0): (8, 0)}
+"""The same, of code in which nothing is that LLVM asks for 9.0 for."""
 
 
-def same_code(one: Target, other: Target) -> bool:
-    """Whether LLVM writes the same PTX for both, of code that fits both."""
-    first, second = (_AS.get(each.capability, each.capability) for each in (one, other))
+def same_code(one: Target, other: Target, *, old: bool) -> bool:
+    """Whether LLVM writes the same PTX for both, of code that fits both; ``old``: that has nothing new in 9.0."""
+    table = _OLD_AS if old else _AS
+    first, second = (table.get(each.capability, each.capability) for each in (one, other))
     return first == second and one.letter == other.letter and one.kind == other.kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -143,8 +144,33 @@ def test_what_is_shared_is_what_llvm_would_write(tools: Toolchain) -> None:
             for name in ("sm_80", "sm_86", "sm_87", "sm_89")
         }
     for name, text in own.items():
-        assert same_code(target(name), target("sm_80"))
+        assert same_code(target(name), target("sm_80"), old=False)
         assert ptxtext.adapted(own["sm_80"], Header(name, (8, 8), 0)) == text
+
+
+TRAITS = {
+    "all that is old": ([row for row in TYPES if not row[0].endswith("f16")], False, True),
+    "bf16": ([row for row in TYPES if row[0] == "bf16"], False, False),
+    "f16": ([row for row in TYPES if row[0] == "f16"], False, False),
+    "16-bit integers": ([("i16", "arith.addi", "arith.maxsi", "maxs")], False, False),
+    "atomics": ([row for row in TYPES if row[0] == "f32"], True, False),
+}
+
+
+@pytest.mark.parametrize(("types", "atomics", "old"), TRAITS.values(), ids=TRAITS)
+def test_what_9_0_shares_with_8_0_is_what_llvm_would_write(
+    types: list[tuple[str, str, str, str]], atomics: bool, old: bool, tools: Toolchain
+) -> None:
+    source = kernel_of_all_types(types, atomics=atomics)
+    with mlir.context() as ctx:
+        lowering = Lowering(device.isolate(mlir.parse(source.encode(), PATH, ctx)))
+        names = ("sm_80", "sm_90")
+        own = [binary.translate(lowering.lower(DeviceJob(target(name), (8, 8))), tools) for name in names]
+        assert lowering.is_old(target("sm_80")) is old
+    assert same_code(target("sm_90"), target("sm_80"), old=old) is old
+    assert not old or ptxtext.adapted(own[0], Header("sm_90", (8, 8), 0)) == own[1]
+    _, image = build(source, "80,90", tools)
+    assert image.ptx.encode() == ptxtext.adapted(own[1], Header("sm_90", (8, 8), 1))
 
 
 WIDE = (
@@ -166,14 +192,17 @@ def test_ptx_is_the_text_of_a_cubin_where_its_lowest_version_has_all_of_it(
     assert (newer.ptx.replace(" = 1;", ";") == cubin_of.ptx) == shared
 
 
-def kernel_of_all_types() -> str:
+def kernel_of_all_types(types: Sequence[tuple[str, str, str, str]] = TYPES, *, atomics: bool = True) -> str:
     body = "".join(
         f"%x{n} = memref.load %a{n}[%i] : memref<?x{kind}>\n%y{n} = {add} %x{n}, %x{n} : {kind}\n"
         f"%z{n} = {mul} %y{n}, %x{n} : {kind}\nmemref.store %z{n}, %a{n}[%i] : memref<?x{kind}>\n"
-        f"%r{n} = memref.atomic_rmw {atomic} %z{n}, %a{n}[%i] : ({kind}, memref<?x{kind}>) -> {kind}\n"
-        for n, (kind, add, mul, atomic) in enumerate(TYPES)
+        for n, (kind, add, mul, _) in enumerate(types)
     )
-    arguments = ", ".join(f"%a{n}: memref<?x{kind}>" for n, (kind, *_) in enumerate(TYPES))
+    body += "".join(
+        f"%r{n} = memref.atomic_rmw {atomic} %z{n}, %a{n}[%i] : ({kind}, memref<?x{kind}>) -> {kind}\n"
+        for n, (kind, _, _, atomic) in enumerate(types if atomics else ())
+    )
+    arguments = ", ".join(f"%a{n}: memref<?x{kind}>" for n, (kind, *_) in enumerate(types))
     return f"gpu.module @k {{ gpu.func @f({arguments}) kernel {{\n%i = gpu.thread_id x\n{body}gpu.return }} }}"
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from lowering import lower
 
-from aot import arch, mlir
+from aot import arch, images, mlir, toolchain
+from aot.binary import BuiltImage
+from aot.dump import Dump
+from aot.forked import Alone
+from aot.images import Bench
 from aot.lower import device
 from aot.lower.device import DeviceJob, Lowering
 from aot.model import ScalarType
+from aot.selection import Pick
 
 APART = """
 #turned = affine_map<(i, j) -> (j, i)>
@@ -35,17 +42,30 @@ def test_kernels_take_addresses_and_the_strides_that_they_use() -> None:
         assert len(kernel.params) <= MOST
 
 
-@pytest.mark.parametrize(("name", "waits"), [("sm_80", False), ("sm_90", True), ("compute_90", True)])
-def test_kernels_wait_for_the_work_ahead_of_them_where_the_target_can(name: str, waits: bool) -> None:
+@pytest.mark.parametrize("archs", ["sm_80 sm_90 compute_90", "sm_80 sm_90 compute_80"])
+def test_kernels_wait_for_the_work_ahead_of_them_where_the_target_can(archs: str) -> None:
     done = lower(APART)
     assert all(kernel.programmatic for kernel in done.kernels)
+    for image in built(done.host, archs):
+        waits = "90" in image.image.target
+        assert image.ptx.count("griddepcontrol.wait") == waits * len(done.kernels)
+        assert image.ptx.count("griddepcontrol.launch_dependents") == waits * len(done.kernels)
+        assert image.ptx.count("begin inline asm") == image.ptx.count("end inline asm")
+
+
+def test_the_wait_is_before_anything_that_is_read_or_written() -> None:
+    _, image = built(lower(APART).host, "sm_80 sm_90")
+    for code in image.ptx.split(".entry ")[1:]:
+        before = code[: code.index("griddepcontrol.wait")]
+        assert re.search(r"\b(ld|st|atom|red)\.(global|shared|v\d)|cp\.async|\bbar\.|\bbra\b", before) is None
+        assert re.search(r"\b(ld|st)\.global", code) is not None
+
+
+def built(host: str, archs: str) -> list[BuiltImage]:
+    picks = [Pick(arch.target(name), arch.target(name)) for name in archs.split()]
     with mlir.context() as ctx:
-        isolated = device.isolate(mlir.parse(done.host.encode(), "test.mlir", ctx))
-        lowering = Lowering(isolated)
-        module = lowering.lower(DeviceJob(arch.target(name), (8, 6)))
-        text = str(module)
-    waiting, calling = text.count("griddepcontrol  wait"), text.count("griddepcontrol.launch_dependents")
-    assert waiting == calling == waits * len(done.kernels)
+        isolated = device.isolate(mlir.parse(host.encode(), "test.mlir", ctx))
+        return images.build(isolated, picks, Bench("test.mlir", toolchain.find(environment={}), Dump(None), Alone()))
 
 
 COLUMNS = """

@@ -30,6 +30,7 @@ from aot.lower import (
     imagenumber,
     lineinfo,
     needs,
+    oldcode,
     search,
     sharedmemory,
 )
@@ -77,6 +78,7 @@ class Lowering:
     """Machine code says which line it comes from."""
     _given: dict[Form, Checked] = field(default_factory=dict)
     _common: dict[Form, Checked] = field(default_factory=dict)
+    _old: dict[Form, bool] = field(default_factory=dict)
 
     def form(self, target: Target) -> Form:
         """The form of a target."""
@@ -101,10 +103,16 @@ class Lowering:
         self._common[form].needs.check(target)
         return self._common[form].module
 
+    def is_old(self, target: Target) -> bool:
+        """Whether a target's code has only what LLVM writes alike for 8.0 and 9.0."""
+        form = self.form(target)
+        if form not in self._old:
+            self._old[form] = oldcode.holds(self.prepare(target))
+        return self._old[form]
+
     def lower(self, job: DeviceJob, dump: mlir.Dumper = mlir.no_dump) -> mlir.Module:
         """A module for one target; ArchUnfit or LoweringError with places in the source otherwise."""
         module = isolate(self.prepare(job.target))
-        earlystart.insert(module, job.target)
         _attach(module, job)
         dump(f"device-{job.target.name}", module)
         return module
@@ -199,6 +207,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     _name_assertion_files(module)
     _refuse_leftovers(module, target)
     imagenumber.define(module)
+    earlystart.insert(module)
     if lines:
         lineinfo.add(module)
     return module

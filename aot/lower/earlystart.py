@@ -9,23 +9,23 @@ the next kernel gains, which begins with the last blocks anyhow.
 Every block seems to pay for the wait: on an H200, large arrays took a fifth longer where threads had a single load of
 16 bytes each (permuted heads, f32 and f16; softmax of 128 columns), and not where they had two. Tables give them two.
 
-In: a module with kernels in the LLVM dialect, for one target. Out: with the two instructions, which 9.0 has first.
-The manifest says ``programmatic`` of these kernels; the runtime launches them so where the driver took such an image.
+In: a module with kernels in the LLVM dialect. Out: the same, with one piece of assembly at the start of each, for any
+target: LLVM writes the same code for old and new ones so. The text of PTX for a target that cannot wait loses it
+(``aot.ptxtext``). The manifest says ``programmatic`` of these kernels; the runtime launches them so where the driver
+took an image for 9.0 or later.
 """
 
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import llvm, nvvm
+from mlir.dialects import llvm
 
 from aot import mlir
-from aot.arch import Target
 from aot.lower import search, tiling
+from aot.ptxtext import early_start
 
-_SINCE = (9, 0)
 _MANY = 4096
 """Blocks from which on a kernel does not say that the next one may begin: it may when they have ended."""
-_CALL = "@$0 griddepcontrol.launch_dependents;"
 
 
 def is_ours(kernel: mlir.Operation) -> bool:
@@ -33,22 +33,11 @@ def is_ours(kernel: mlir.Operation) -> bool:
     return tiling.SCHEDULE in kernel.attributes
 
 
-def insert(module: mlir.Module, target: Target) -> None:
-    """Have our kernels wait, where the target can."""
-    if target.capability < _SINCE:
-        return
+def insert(module: mlir.Module) -> None:
+    """Have our kernels wait."""
+    text = early_start(_MANY)
     for kernel in search.named(module, "llvm.func"):
         if is_ours(kernel):
             with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]), kernel.location:
-                nvvm.griddepcontrol(nvvm.GridDepActionKind.wait)
-                _call()
-
-
-def _call() -> None:
-    """Let the next kernel begin. A predicate, no branch: allocations have to stay in the first block."""
-    number = ir.IntegerType.get_signless(32)
-    sizes = [each(number) for each in (nvvm.read_ptx_sreg_nctaid_x, nvvm.read_ptx_sreg_nctaid_y)]
-    blocks = llvm.mul(*sizes, llvm.IntegerOverflowFlags.none)
-    many = llvm.mlir_constant(ir.IntegerAttr.get(number, _MANY))
-    few = llvm.icmp(llvm.ICmpPredicate.ult, blocks, many)
-    llvm.inline_asm(None, [few], _CALL, "b", has_side_effects=True)
+                # It touches memory as far as LLVM knows: nothing is read or written before.
+                llvm.inline_asm(None, [], text, "~{memory}", has_side_effects=True)
