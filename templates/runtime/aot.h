@@ -1,6 +1,6 @@
 /* The contract between compiled host code, the generated constant tables and the runtime.
  *
- *   compiled host code (LLVM, from the source's MLIR)  --calls-->  aot_rt_*, mgpu*, print*   [rt_*.c, mgpu.c, print.c]
+ *   compiled host code (LLVM, from the source's MLIR)  --calls-->  aot_rt_*, mgpu*, print*   [rt_*.c, mgpu_*.c, print.c]
  *   tables.c (generated, constants only)               --describes-->  sources, functions, kernels, blobs
  *   py_*.c (CPython Limited API 3.10)                  --reads tables, checks arguments, calls entries
  *   CPU code (LLVM, of tensor-level functions)         --calls-->  aot_rt_parallel, aot_rt_result*, aot_rt_assert, memory of the host
@@ -17,7 +17,7 @@
 enum { AOT_ARRAY, AOT_SCALAR };                                /* aot_value.kind */
 enum { AOT_IN, AOT_DESTINATION, AOT_REF };                     /* aot_value.role, arrays only */
 
-/* DLPack dtype codes, also used for scalars; AOT_DL_INDEX is MLIR's index (int64 at the call). */
+/* DLPack's codes of element types, also used for scalars. */
 enum { AOT_DL_INT = 0, AOT_DL_UINT = 1, AOT_DL_FLOAT = 2, AOT_DL_BFLOAT = 4, AOT_DL_COMPLEX = 5, AOT_DL_BOOL = 6,
        AOT_DL_F8E3M4 = 7, AOT_DL_F8E4M3 = 8, AOT_DL_F8E4M3B11FNUZ = 9, AOT_DL_F8E4M3FN = 10, AOT_DL_F8E4M3FNUZ = 11,
        AOT_DL_F8E5M2 = 12, AOT_DL_F8E5M2FNUZ = 13, AOT_DL_F8E8M0FNU = 14, AOT_DL_PTR = 100 };
@@ -114,7 +114,6 @@ typedef struct aot_package {
   const char *name, *version;                                  /* import name: "mykernels" */
   const char *toolchain;                                       /* "ptxas 13.5, MLIR 22.1.8" for messages */
   int min_driver_cuda;                                         /* 13000 = CUDA 13.0: what the cubins need */
-  const char *manifest; size_t manifest_bytes;                 /* not used by C; aot.json is read by Python on demand */
   const aot_source *const *sources; uint32_t nsources;
 } aot_package;
 extern const aot_package aot_this_package;
@@ -175,7 +174,7 @@ int aot_record(aot_frame *frame, int code, const char *format, ...) __attribute_
  * (or their static helpers): never across a framework's C++ or Python frames. */
 _Noreturn void aot_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ------------------------------------------------------------------ what compiled host code calls (rt_*.c, mgpu.c, print.c) */
+/* ------------------------------------------------------------------ what compiled host code calls (rt_*.c, mgpu_*.c, print.c) */
 
 /* Launches kernel number `kernel` of the source on `stream` (NULL: the call's stream). Grid in blocks, also with clusters;
  * cluster sizes 0 when there is none. A zero grid extent skips the launch. `wait`: a synchronous launch of launch-level code. */
@@ -225,7 +224,7 @@ void aot_rt_parallel(void (*body)(int64_t begin, int64_t end, void *context), vo
 void *_mlir_memref_to_llvm_alloc(size_t bytes);
 void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes);
 void _mlir_memref_to_llvm_free(void *address);
-/* plus mgpu* (mgpu.c), mlirAsyncRuntime* (async.c), printMemref*, print* (print.c): upstream's names and signatures. */
+/* plus mgpu* (mgpu_*.c), mlirAsyncRuntime* (async.c), printMemref*, print* (print.c): upstream's names and signatures. */
 
 /* ------------------------------------------------------------------ runtime core, used by the Python side (rt_*.c) */
 
@@ -244,7 +243,7 @@ int aot_source_image(const aot_source *source, int device);
 int aot_kernel_handle(const aot_source *source, uint32_t kernel, uint64_t context_id, void **function, char *message, size_t size);
 /* Memory from our pool of the device, stream ordered; the pool serves all contexts of the device. Falls back to cuMemAlloc where
  * a device has no pools. A context of the device must be current (freeing on the legacy stream needs one, too). */
-int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes, uint64_t *address);
+int aot_pool_alloc(int device, void *stream, int64_t bytes, uint64_t *address);
 int aot_pool_free(uint64_t address, void *stream);
 int aot_pool_trim(int device);                                 /* gives cached memory back to the driver */
 /* Runs the function's entry with a frame already pushed: setjmp, entry, message sync, sweep. 0, or frame->code. */

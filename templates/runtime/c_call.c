@@ -35,19 +35,22 @@ static void set_number(aot_operand *operand, const aot_value *value, const void 
   else memcpy(&operand->integer, number, 8);
 }
 
-/* GPU or CPU; 0: the arrays are in different places, which aot_last_error() tells. */
-static int find_place(const aot_function *function, const void *const *args, void *const *results) {
+/* GPU or CPU, and the GPU's number (-1: no array tells it); 0: the arrays are in different places, which aot_last_error() tells. */
+static int find_place(const aot_function *function, const void *const *args, void *const *results, int32_t *device) {
   int place = 0;
+  *device = -1;
   uint32_t count = (uint32_t)function->nargs + function->nresults;
   for (uint32_t i = 0; i < count; i++) {
     const aot_value *value = i < function->nargs ? &function->args[i] : &function->results[i - function->nargs];
     if (value->kind != AOT_ARRAY || value->alias >= 0) continue;
-    int own = place_of(i < function->nargs ? args[i] : results[i - function->nargs]);
-    if (!own || (place && own != place)) {
-      aot_set_error(AOT_E_LIMIT, "%s.%s(): all arrays must be on a CUDA device, or all in host memory", function->source->name, function->name);
+    const dl_tensor *array = i < function->nargs ? args[i] : results[i - function->nargs];
+    int own = place_of(array), elsewhere = own == GPU && *device >= 0 && array->device.id != *device;
+    if (!own || (place && own != place) || elsewhere) {
+      aot_set_error(AOT_E_LIMIT, "%s.%s(): all arrays must be on one CUDA device, or all in host memory", function->source->name, function->name);
       return 0;
     }
     place = own;
+    if (own == GPU) *device = array->device.id;
   }
   return place ? place : function->entry ? GPU : CPU;
 }
@@ -55,7 +58,7 @@ static int find_place(const aot_function *function, const void *const *args, voi
 int aot_c_call(const aot_function *function, const void *const *args, void *const *results, void *stream) {
   size_t count = (size_t)function->nargs + function->nresults;
   aot_native_call call = { .function = function, .stream = stream, .allocates = 1 };
-  int place = find_place(function, args, results);
+  int place = find_place(function, args, results, &call.device);
   if (!place) return AOT_E_LIMIT;
   aot_operand *operands = calloc(count ? count : 1, sizeof *operands);
   if (!operands) return aot_set_error(AOT_E_NO_MEMORY, "no memory for the arguments");
@@ -84,10 +87,21 @@ int aot_c_call(const aot_function *function, const void *const *args, void *cons
   return code ? aot_set_error(code, "%s", message[0] ? message : aot_error_name(code)) : 0;
 }
 
+/* From any thread: freeing needs a context of the device, too. */
+static int free_on_device(uint64_t address, int device, void *stream) {
+  void *context, *restore;
+  uint64_t id;
+  int code = aot_context_enter(device, &context, &id, &restore);
+  if (code) return code;
+  code = aot_pool_free(address, stream);
+  aot_context_leave(restore);
+  return code;
+}
+
 int aot_c_free(dl_tensor *array, void *stream) {
-  uint64_t address = (uint64_t)(uintptr_t)array->data;
-  array->data = NULL;
-  if (place_of(array) == GPU) return address ? aot_pool_free(address, stream) : 0;
-  free((void *)(uintptr_t)address);
-  return 0;
+  int code = 0;
+  if (array->data && place_of(array) == GPU) code = free_on_device((uint64_t)(uintptr_t)array->data, array->device.id, stream);
+  else free(array->data);
+  if (!code) array->data = NULL;
+  return code;
 }

@@ -29,8 +29,10 @@ static const dl_tensor *tensor_of(const aot_tvm_any *value) {
 }
 
 static void *current_stream(int32_t device) {
-  static void *(*get)(int32_t, int32_t);
-  if (!get) get = (void *(*)(int32_t, int32_t))(uintptr_t)library_entry("TVMFFIEnvGetStream");
+  typedef void *getter(int32_t type, int32_t device);
+  static getter *known;                                        /* several threads may look it up at once: they find the same */
+  getter *get = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (!get) __atomic_store_n(&known, get = (getter *)(uintptr_t)library_entry("TVMFFIEnvGetStream"), __ATOMIC_RELAXED);
   return get ? get(DL_CUDA, device) : NULL;
 }
 
@@ -42,6 +44,7 @@ static const char *set_array(aot_native_call *call, aot_operand *operand, const 
     *first = tensor;
     call->on_cpu = tensor->device.type != DL_CUDA && tensor->device.type != DL_CUDA_MANAGED;
     call->stream = call->on_cpu ? NULL : current_stream(tensor->device.id);
+    call->device = tensor->device.id;
   }
   if (tensor->device.type != (*first)->device.type || tensor->device.id != (*first)->device.id) return "all arrays must be on one device";
   operand->address = tensor->data ? (uint64_t)(uintptr_t)tensor->data + tensor->byte_offset : 0;
@@ -123,7 +126,7 @@ int aot_tvm_call(const aot_function *function, const aot_tvm_any *args, int32_t 
   size_t all = (size_t)function->nargs + function->nresults;
   aot_operand *operands = calloc(all ? all : 1, sizeof *operands);
   if (!operands) return fail("MemoryError", "no memory for the arguments");
-  aot_native_call call = { .function = function, .on_cpu = !function->entry, .args = operands, .results = operands + function->nargs };
+  aot_native_call call = { .function = function, .device = -1, .on_cpu = !function->entry, .args = operands, .results = operands + function->nargs };
   *result = (aot_tvm_any){ 0 };
   int status = run(&call, operands, args, count, result);
   free(operands);

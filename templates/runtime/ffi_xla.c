@@ -1,48 +1,16 @@
 /* XLA's foreign function interface. In: a call frame of XLA. Out: the host function's work on XLA's stream, or on the CPU.
  *
- * Own declarations of the part of XLA's C ABI (API version 0.x) that a handler needs: sizes travel in the structs, fields are only
- * added at their ends. One handler serves all functions: the attribute `function` is a number, counted through all sources, and
- * numbers that go in are attributes n0, n1, ... by argument. Outputs are the results that are no arguments, in order, and then
- * every argument that may be written, each in the memory of its input (jax.py says so to XLA; where it is not, it is copied). */
+ * One handler serves all functions: the attribute `function` is a number, counted through all sources, and numbers that go in are
+ * attributes n0, n1, ... by argument. Outputs are the results that are no arguments, in order, and then every argument that may be
+ * written, each in the memory of its input (jax.py says so to XLA; where it is not, it is copied). */
+#include "ffi_xla.h"
 #include "native.h"
 #include "rt.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct xla_extension { size_t size; int type; struct xla_extension *next; } xla_extension;
-typedef struct { size_t size; xla_extension *extensions; int major, minor; } xla_version;
-typedef struct { size_t size; xla_version version; uint32_t traits; int64_t state_type; } xla_metadata;
-typedef struct { xla_extension base; xla_metadata *metadata; } xla_metadata_extension;
-typedef struct { size_t size; xla_extension *extensions; int dtype; void *data; int64_t rank, *dims; } xla_buffer;
-typedef struct { size_t size; xla_extension *extensions; int64_t count; int *types; void **values; } xla_values;
-typedef struct { const char *text; size_t length; } xla_span;
-typedef struct { int dtype; void *value; } xla_scalar;
-typedef struct { size_t size; xla_extension *extensions; int64_t count; int *types; xla_span **names; void **values; } xla_attributes;
-typedef struct { size_t size; xla_extension *extensions; const char *message; int code; } xla_error_arguments;
-typedef struct { size_t size; xla_extension *extensions; void *context, *stream; } xla_stream_arguments;
-
-typedef struct {
-  size_t size;
-  xla_extension *extensions;
-  xla_version version;
-  const void *internal;
-  void *(*error_create)(xla_error_arguments *);
-  void *error_message, *error_destroy, *handler_register;
-  void *(*stream_get)(xla_stream_arguments *);                 /* an error, or NULL */
-} xla_api;
-
-typedef struct {
-  size_t size;
-  xla_extension *extensions;
-  const xla_api *api;
-  void *context;
-  int stage;
-  xla_values args, results;
-  xla_attributes attributes;
-} xla_frame;
-
-enum { METADATA = 1, EXECUTE = 3, BUFFER = 1, SCALAR = 3, S64 = 5, F64 = 12, INVALID_ARGUMENT = 3, INTERNAL = 13, MAJOR = 0, MINOR = 1 };
+enum { MAJOR = 0, MINOR = 1 };
 
 static void *error(const xla_frame *frame, int code, const char *message) {
   xla_error_arguments arguments = { .size = offsetof(xla_error_arguments, code) + sizeof(int), .message = message, .code = code };
@@ -80,7 +48,7 @@ static int64_t bytes_of(const xla_buffer *buffer, const aot_value *value) {
 static const xla_scalar *attribute(const xla_frame *frame, const char *name) {
   for (int64_t i = 0; i < frame->attributes.count; i++) {
     const xla_span *span = frame->attributes.names[i];
-    if (frame->attributes.types[i] == SCALAR && span->length == strlen(name) && !memcmp(span->text, name, span->length))
+    if (frame->attributes.types[i] == XLA_SCALAR && span->length == strlen(name) && !memcmp(span->text, name, span->length))
       return frame->attributes.values[i];
   }
   return NULL;
@@ -88,7 +56,7 @@ static const xla_scalar *attribute(const xla_frame *frame, const char *name) {
 
 static const aot_function *find_function(const xla_frame *frame) {
   const xla_scalar *number = attribute(frame, "function");
-  int64_t left = number && number->dtype == S64 ? *(const int64_t *)number->value : -1;
+  int64_t left = number && number->dtype == XLA_S64 ? *(const int64_t *)number->value : -1;
   for (uint32_t i = 0; left >= 0 && i < aot_this_package.nsources; i++) {
     const aot_source *source = aot_this_package.sources[i];
     if (left < source->nfunctions) return &source->functions[left];
@@ -101,63 +69,73 @@ static int set_number(const xla_frame *frame, uint32_t index, aot_operand *opera
   char name[16];
   snprintf(name, sizeof name, "n%u", (unsigned)index);
   const xla_scalar *number = attribute(frame, name);
-  if (!number || (number->dtype != S64 && number->dtype != F64)) return -1;
+  if (!number || (number->dtype != XLA_S64 && number->dtype != XLA_F64)) return -1;
   operand->real[1] = 0;
-  if (number->dtype == S64) memcpy(&operand->integer, number->value, 8);
+  if (number->dtype == XLA_S64) memcpy(&operand->integer, number->value, 8);
   else memcpy(&operand->real[0], number->value, 8);
   return 0;
 }
 
+/* 0, or a code with its text in aot_last_error(). */
 static int copy_input(const aot_native_call *call, uint64_t to, uint64_t from, int64_t bytes) {
   if (to == from || !bytes) return 0;
-  if (call->on_cpu) memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, (size_t)bytes);
-  return call->on_cpu ? 0 : aot_driver_state() ? -1 : aot_cu.cuMemcpyAsync(to, from, (size_t)bytes, call->stream);
+  if (call->on_cpu) {
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, (size_t)bytes);
+    return 0;
+  }
+  int code = aot_driver_state();
+  if (code) return code;
+  code = aot_cu.cuMemcpyAsync(to, from, (size_t)bytes, call->stream);
+  return code ? aot_set_driver_error(code, "cuMemcpyAsync") : 0;
 }
 
-/* 0, or -1: the buffers are not what the function takes. */
+static int not_its_buffers(const aot_function *function) {
+  return aot_set_error(AOT_E_LIMIT, "%s.%s(): XLA's buffers are not those of the function", function->source->name, function->name);
+}
+
+/* 0, or a code with its text in aot_last_error(). */
 static int set_operands(const xla_frame *frame, const aot_native_call *call, aot_operand *args, aot_operand *results) {
   const aot_function *function = call->function;
   int64_t in = 0, out = 0;
   for (uint32_t k = 0; k < function->nresults; k++) {
     if (function->results[k].alias >= 0) continue;
-    if (out == frame->results.count) return -1;
+    if (out == frame->results.count) return not_its_buffers(function);
     set_buffer(&results[k], frame->results.values[out++]);
   }
   for (uint32_t i = 0; i < function->nargs; i++) {
     const aot_value *value = &function->args[i];
     if (value->kind != AOT_ARRAY) {
-      if (set_number(frame, i, &args[i])) return -1;
+      if (set_number(frame, i, &args[i])) return not_its_buffers(function);
       continue;
     }
-    if (in == frame->args.count || frame->args.types[in] != BUFFER) return -1;
+    if (in == frame->args.count || frame->args.types[in] != XLA_BUFFER) return not_its_buffers(function);
     const xla_buffer *buffer = frame->args.values[in++];
     set_buffer(&args[i], buffer);
     if (value->role == AOT_IN) continue;
-    if (out == frame->results.count) return -1;
+    if (out == frame->results.count) return not_its_buffers(function);
     const xla_buffer *written = frame->results.values[out++];
-    if (copy_input(call, (uint64_t)(uintptr_t)written->data, args[i].address, bytes_of(buffer, value))) return -1;
+    int code = copy_input(call, (uint64_t)(uintptr_t)written->data, args[i].address, bytes_of(buffer, value));
+    if (code) return code;
     args[i].address = (uint64_t)(uintptr_t)written->data;
   }
-  return in == frame->args.count && out == frame->results.count ? 0 : -1;
+  return in == frame->args.count && out == frame->results.count ? 0 : not_its_buffers(function);
 }
 
 static void *run(const xla_frame *frame, aot_native_call *call, aot_operand *operands) {
   char message[AOT_MESSAGE_BYTES] = "";
   call->args = operands;
   call->results = operands + call->function->nargs;
-  if (set_operands(frame, call, operands, call->results)) {
-    snprintf(message, sizeof message, "%s.%s(): XLA's buffers are not those of the function", call->function->source->name, call->function->name);
-    return error(frame, INVALID_ARGUMENT, message);
-  }
-  int code = aot_native_run(call, message, sizeof message);
+  int code = set_operands(frame, call, operands, call->results);
+  if (code) snprintf(message, sizeof message, "%s", aot_last_error());
+  else code = aot_native_run(call, message, sizeof message);
   if (!code) return NULL;
-  return error(frame, code == AOT_E_LIMIT || code == AOT_E_SIZE ? INVALID_ARGUMENT : INTERNAL, message[0] ? message : aot_error_name(code));
+  return error(frame, code == AOT_E_LIMIT || code == AOT_E_SIZE ? XLA_INVALID_ARGUMENT : XLA_INTERNAL, message[0] ? message : aot_error_name(code));
 }
 
 /* XLA asks each handler for its version before anything else. */
 static int tell_version(const xla_frame *frame) {
   for (xla_extension *each = frame->extensions; each; each = each->next) {
-    if (each->type != METADATA) continue;
+    if (each->type != XLA_METADATA) continue;
     xla_metadata *metadata = ((xla_metadata_extension *)each)->metadata;
     metadata->version.major = MAJOR;
     metadata->version.minor = MINOR;
@@ -169,9 +147,9 @@ static int tell_version(const xla_frame *frame) {
 
 static void *handle(const xla_frame *frame, int on_cpu) {
   if (tell_version(frame)) return NULL;
-  aot_native_call call = { .function = find_function(frame), .on_cpu = (uint8_t)on_cpu, .numbers_on_device = !on_cpu };
-  if (frame->stage != EXECUTE) return NULL;
-  if (!call.function) return error(frame, INVALID_ARGUMENT, "XLA asks for a function that the package does not have");
+  aot_native_call call = { .function = find_function(frame), .device = -1, .on_cpu = (uint8_t)on_cpu, .numbers_on_device = !on_cpu };
+  if (frame->stage != XLA_EXECUTE) return NULL;
+  if (!call.function) return error(frame, XLA_INVALID_ARGUMENT, "XLA asks for a function that the package does not have");
   if (!on_cpu) {
     xla_stream_arguments arguments = { .size = sizeof arguments, .context = frame->context };
     void *failed = frame->api->stream_get(&arguments);
@@ -180,7 +158,7 @@ static void *handle(const xla_frame *frame, int on_cpu) {
   }
   size_t count = (size_t)call.function->nargs + call.function->nresults;
   aot_operand *operands = calloc(count ? count : 1, sizeof *operands);
-  if (!operands) return error(frame, INTERNAL, "no memory for the arguments");
+  if (!operands) return error(frame, XLA_INTERNAL, "no memory for the arguments");
   void *failed = run(frame, &call, operands);
   free(operands);
   return failed;

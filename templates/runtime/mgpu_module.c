@@ -23,8 +23,8 @@ typedef struct kernel {
 typedef struct module {
   const void *blob;
   int jit_level;                                               /* -1: not PTX */
-  image *images;                                               /* both lists are published with release and only grow */
-  kernel *kernels;
+  image *images;                                               /* under the lock */
+  kernel *kernels;                                             /* published with release; both lists only grow */
 } module;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;

@@ -71,6 +71,7 @@ static int start_chain(aot_frame *frame, chain **out) {
   int code = *out ? 0 : make_chain(frame, out);
   if (code) return code;
   (*out)->open = 1;
+  frame->worked = 1;
   frame->forks[frame->nforks++] = *out;
   return order(frame, (*out)->event, (CUstream)frame->stream, (*out)->stream);
 }

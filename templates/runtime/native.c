@@ -162,11 +162,23 @@ static int give_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *add
   void *made = NULL;
   int code = 0;
   if (call->on_cpu) code = posix_memalign(&made, ALIGNMENT, bytes ? (size_t)bytes : 1) ? AOT_E_NO_MEMORY : 0;
-  else code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, bytes, address);
+  else code = aot_pool_alloc(frame->device, frame->stream, bytes, address);
   if (code) return aot_record(frame, code, "%s", call->on_cpu ? "no host memory for a result" : aot_last_error());
   if (call->on_cpu) *address = (uint64_t)(uintptr_t)made;
   result->address = *address;
+  result->owned = 1;
   return 0;
+}
+
+/* What a call that failed had allocated for its results. */
+static void take_memory_back(aot_native_call *call) {
+  for (uint32_t k = 0; k < call->function->nresults; k++) {
+    aot_operand *result = &call->results[k];
+    if (!result->owned) continue;
+    if (call->on_cpu) free((void *)(uintptr_t)result->address);
+    else (void)aot_pool_free(result->address, call->stream);   /* the call's own error is the one to tell */
+    result->address = result->owned = 0;
+  }
 }
 
 static int read_arguments(aot_native_call *call, int64_t *word, void **slots, const text *out) {
@@ -220,8 +232,10 @@ static int run_on_cpu(aot_native_call *call, aot_frame *frame, void **slots, con
   aot_push(frame);
   int code = aot_run_cpu(frame, entry, slots);
   aot_pop(frame);
-  if (code) snprintf(out->message, out->size, "%s", frame->message);
-  return code ? code : write_numbers(call, slots, NULL);
+  if (!code) return write_numbers(call, slots, NULL);
+  snprintf(out->message, out->size, "%s", frame->message);
+  take_memory_back(call);
+  return code;
 }
 
 static int run_in_context(aot_native_call *call, aot_frame *frame, void **slots, const text *out) {
@@ -233,7 +247,19 @@ static int run_in_context(aot_native_call *call, aot_frame *frame, void **slots,
   if (code) snprintf(out->message, out->size, "%s", frame->message);
   else if ((code = write_numbers(call, slots, call->stream))) aot_explain(out->message, out->size, code, "cuMemsetD32Async");
   aot_pop(frame);
+  if (code) take_memory_back(call);
   return code;
+}
+
+/* The device that a call on a GPU runs on: 0, or a code with its text in aot_last_error(). */
+static int find_device(const aot_native_call *call, int *device) {
+  int code = aot_stream_device(call->stream, device);
+  if (code || call->device < 0) return code || *device >= 0 ? code : aot_current_device(device);
+  if (*device >= 0 && *device != call->device)
+    return aot_set_error(AOT_E_LIMIT, "%s.%s(): the stream is of device %d, the arrays are on device %d", call->function->source->name,
+                         call->function->name, *device, (int)call->device);
+  *device = call->device;
+  return 0;
 }
 
 static int run_on_gpu(aot_native_call *call, aot_frame *frame, void **slots, const text *out) {
@@ -244,8 +270,7 @@ static int run_on_gpu(aot_native_call *call, aot_frame *frame, void **slots, con
     snprintf(out->message, out->size, "%s.%s() has no GPU code", call->function->source->name, call->function->name);
     return AOT_E_UNSUPPORTED;
   }
-  code = aot_stream_device(call->stream, &device);
-  if (!code && device < 0) code = aot_current_device(&device);
+  code = find_device(call, &device);
   if (!code) code = aot_context_enter(device, &frame->context, &frame->context_id, &restore);
   if (code) {
     snprintf(out->message, out->size, "%s", aot_last_error());

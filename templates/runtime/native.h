@@ -11,6 +11,7 @@ typedef struct aot_operand {                                   /* an argument or
   int64_t integer;                                             /* a number that goes in, by its type */
   double real[2];
   int64_t made[AOT_MAX_RANK];                                  /* extents of a result that the call allocated */
+  uint8_t owned;                                               /* it did: whoever made the call gives the memory back */
 } aot_operand;
 
 typedef struct aot_native_call {
@@ -18,9 +19,11 @@ typedef struct aot_native_call {
   const aot_operand *args;                                     /* one per argument */
   aot_operand *results;                                        /* one per result; those that are arguments are not looked at */
   void *stream;
+  int32_t device;                                              /* of the arrays; -1: that of the stream, or the current one */
   uint8_t on_cpu;
   uint8_t numbers_on_device;                                   /* where results that are numbers are written */
-  uint8_t allocates;                                           /* results with address 0 get memory: from the pool, or of posix_memalign */
+  uint8_t allocates;                                           /* results with address 0 get memory: from the pool, or of posix_memalign;
+                                                                  a call that fails has given it back */
 } aot_native_call;
 
 /* 0, or a code with its text in `message`. Nothing is waited for that the function does not wait for itself. */

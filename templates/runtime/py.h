@@ -14,8 +14,9 @@
  *   py_names.c    attribute names
  *   py_error.c    Python exceptions                    py_driver.c  driver calls that only this side makes
  *
- * Rules: CPython's Limited API 3.10 and nothing newer, and no state that needs the interpreter lock: free-threaded Pythons have none. A call that succeeds on arrays with the C exchange API allocates
- * nothing and looks up no attribute. Functions return 0, or -1 with a Python exception set, unless they say otherwise. */
+ * Rules: CPython's Limited API 3.10 and nothing newer, and no state that needs the interpreter lock: free-threaded Pythons have
+ * none. A call that succeeds on arrays with the C exchange API allocates nothing and looks up no attribute. Functions return 0, or
+ * -1 with a Python exception set, unless they say otherwise. */
 #ifndef AOT_PY_H
 #define AOT_PY_H
 #include <Python.h>
@@ -152,7 +153,7 @@ typedef struct aot_call {
   void *stream, *home;                                         /* where the call goes; where its arrays' framework works */
   uint8_t home_known;                                          /* a framework said so: worth ordering `stream` with it */
   aot_output *outputs;                                         /* one per result of the function */
-  struct aot_moved *moved; uint32_t nmoved;                    /* destinations that are computed elsewhere first (py_destination.c) */
+  struct aot_moved *moved; uint32_t nmoved;                    /* destinations that are computed elsewhere first (py_destination.c); NULL: none */
   PyThreadState *released;                                     /* not NULL while the interpreter lock is given up */
 } aot_call;
 
@@ -245,7 +246,6 @@ typedef struct aot_memory { uint64_t address; int64_t bytes; void *stream; int d
 typedef struct aot_own_array {
   PyObject_HEAD
   aot_memory memory;
-  void *consumer;                                              /* stream of the last consumer on another stream, NULL: none */
   PyObject *stream_owner;
   dl_dtype dtype;
   int32_t rank;

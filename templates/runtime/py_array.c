@@ -25,14 +25,15 @@ static int sound(aot_view *view) {
   const char *fault = view->rank < 0 || view->rank > MOST_DIMENSIONS ? "a number of dimensions that no array has"
                       : view->rank && !view->shape                    ? "dimensions without extents"
                                                                       : NULL;
-  int64_t size = (view->dtype.bits * (int64_t)view->dtype.lanes + 7) / 8, empty = 0, huge = 0;
+  int64_t size = (view->dtype.bits * (int64_t)view->dtype.lanes + 7) / 8;
+  int empty = 0, huge = 0;
   for (int32_t i = 0; !fault && i < view->rank; i++) {
     if (view->shape[i] < 0)
       fault = "a negative extent";
     empty |= !view->shape[i];
-    huge |= __builtin_mul_overflow(size, view->shape[i], &size);
+    huge |= view->shape[i] && __builtin_mul_overflow(size, view->shape[i], &size);   /* of empty arrays, too: strides are products */
   }
-  if (!fault && !empty && (huge || !view->address))
+  if (!fault && (huge || (!empty && !view->address)))
     fault = huge ? "more elements than memory can hold" : "elements at address 0";
   if (!fault)
     return 1;
@@ -142,9 +143,10 @@ static int ask_device(PyObject *object, aot_view *view) {
   Py_XDECREF(device);
   if (!type)
     return failed("__dlpack_device__");
-  view->device_type = (int32_t)PyLong_AsLong(type);
+  long number = PyLong_AsLong(type);
   Py_DECREF(type);
-  return 1;
+  view->device_type = number < 0 || number > INT32_MAX ? 0 : (int32_t)number;   /* 0: no device that DLPack knows */
+  return PyErr_Occurred() ? -1 : 1;
 }
 
 int aot_place_ask(PyObject *object) {
@@ -164,9 +166,7 @@ static int read_dlpack(PyObject *object, PyObject *method, const aot_call *call,
 /* ------------------------------------------------------------------ any array */
 
 int aot_view_slow(PyObject *object, const aot_kind *kind, const aot_call *call, aot_view *view) {
-  view->holder = NULL;
-  view->exchange = NULL;
-  view->readonly = kind->immutable;
+  *view = (aot_view){.readonly = kind->immutable};
   PyObject *found = aot_optional(object, AOT_NAME_DLPACK);
   int status = PyErr_Occurred() ? -1 : 0;
   if (found)

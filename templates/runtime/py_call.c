@@ -48,7 +48,7 @@ int aot_enter(aot_call *call, aot_frame *frame, void **restore) {
 
 int aot_leave(aot_call *call, aot_frame *frame, void *restore, int failed) {
   aot_pop(frame);
-  int code = call->nmoved ? aot_destinations_finish(call, failed) : 0;
+  int code = call->moved ? aot_destinations_finish(call, failed) : 0;
   int copied = call->outputs ? aot_outputs_finish(call, failed) : 0;
   int order = aot_stream_after(call);
   aot_context_leave(restore);

@@ -2,21 +2,37 @@
 #include "py.h"
 #include <stdlib.h>
 
-typedef struct { dl_managed managed; PyObject *array; } export_new;
-typedef struct { dl_managed_old managed; PyObject *array; } export_old;
+typedef struct {
+  PyObject *array;                                             /* owned */
+  void *consumer;                                              /* its stream, where it is another one than the array's; else NULL */
+} use;
+typedef struct { dl_managed managed; use by; } export_new;
+typedef struct { dl_managed_old managed; use by; } export_old;
+
+/* What the array's stream does from now on comes after what the consumer's has been told to do: its memory may be freed. */
+static void order_end(const aot_own_array *self, void *consumer) {
+  void *context, *restore;
+  uint64_t id;
+  if (aot_context_enter(self->memory.device, &context, &id, &restore))
+    return;                                                    /* the driver is gone, and the memory with it */
+  aot_stream_wait(self->memory.stream, consumer);
+  aot_context_leave(restore);
+}
 
 /* Consumers call it from any thread, with or without the interpreter lock. */
-static void release(PyObject *array, void *memory) {
+static void release(use by, void *memory) {
   if (Py_IsInitialized()) {
     PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF(array);
+    if (by.consumer)
+      order_end((aot_own_array *)by.array, by.consumer);
+    Py_DECREF(by.array);
     PyGILState_Release(state);
   }
   free(memory);
 }
 
-static void delete_new(dl_managed *managed) { release(((export_new *)managed)->array, managed); }
-static void delete_old(dl_managed_old *managed) { release(((export_old *)managed)->array, managed); }
+static void delete_new(dl_managed *managed) { release(((export_new *)managed)->by, managed); }
+static void delete_old(dl_managed_old *managed) { release(((export_old *)managed)->by, managed); }
 
 /* A consumed capsule has another name, and its tensor another owner. */
 static void drop_new(PyObject *capsule) {
@@ -38,11 +54,11 @@ static void fill_tensor(aot_own_array *self, dl_tensor *tensor) {
                         .dtype = self->dtype, .shape = self->shape, .strides = self->strides};
 }
 
-static PyObject *export_versioned(aot_own_array *self) {
+static PyObject *export_versioned(aot_own_array *self, void *consumer) {
   export_new *made = malloc(sizeof *made);
   if (!made)
     return PyErr_NoMemory();
-  *made = (export_new){.managed = {.version = {DL_MAJOR, DL_MINOR}, .context = made, .deleter = delete_new}, .array = Py_NewRef((PyObject *)self)};
+  *made = (export_new){.managed = {.version = {DL_MAJOR, DL_MINOR}, .context = made, .deleter = delete_new}, {Py_NewRef((PyObject *)self), consumer}};
   fill_tensor(self, &made->managed.tensor);
   PyObject *capsule = PyCapsule_New(&made->managed, "dltensor_versioned", drop_new);
   if (!capsule)
@@ -50,11 +66,11 @@ static PyObject *export_versioned(aot_own_array *self) {
   return capsule;
 }
 
-static PyObject *export_unversioned(aot_own_array *self) {
+static PyObject *export_unversioned(aot_own_array *self, void *consumer) {
   export_old *made = malloc(sizeof *made);
   if (!made)
     return PyErr_NoMemory();
-  *made = (export_old){.managed = {.context = made, .deleter = delete_old}, .array = Py_NewRef((PyObject *)self)};
+  *made = (export_old){.managed = {.context = made, .deleter = delete_old}, {Py_NewRef((PyObject *)self), consumer}};
   fill_tensor(self, &made->managed.tensor);
   PyObject *capsule = PyCapsule_New(&made->managed, "dltensor", drop_old);
   if (!capsule)
@@ -62,8 +78,10 @@ static PyObject *export_unversioned(aot_own_array *self) {
   return capsule;
 }
 
-/* DLPack's streams: None and 1 are the legacy default stream, 2 the per-thread one, -1 asks for no ordering. */
-static int order_consumer(aot_own_array *self, PyObject *stream) {
+/* DLPack's streams: None and 1 are the legacy default stream, 2 the per-thread one, -1 asks for no ordering. `other` becomes the
+ * consumer's stream where it has been ordered with the array's, else NULL. */
+static int order_consumer(const aot_own_array *self, PyObject *stream, void **other) {
+  *other = NULL;
   if (self->memory.device < 0)
     return 0;
   long long number = !stream || stream == Py_None ? 1 : PyLong_AsLongLong(stream);
@@ -79,7 +97,7 @@ static int order_consumer(aot_own_array *self, PyObject *stream) {
     code = aot_stream_wait((void *)consumer, self->memory.stream);
     aot_context_leave(restore);
   }
-  __atomic_store_n(&self->consumer, (void *)consumer, __ATOMIC_RELAXED);
+  *other = (void *)consumer;
   return code ? aot_raise(code, aot_last_error()) : 0;
 }
 
@@ -114,9 +132,10 @@ PyObject *aot_own_array_dlpack(PyObject *object, PyObject *args, PyObject *words
   int major = 0, minor = 0;
   if (version != Py_None && read_pair(version, "max_version", &major, &minor))
     return NULL;
-  if (check_request(self, device, copy) || order_consumer(self, stream))
+  void *consumer;
+  if (check_request(self, device, copy) || order_consumer(self, stream, &consumer))
     return NULL;
-  return major >= 1 ? export_versioned(self) : export_unversioned(self);
+  return (major >= 1 ? export_versioned : export_unversioned)(self, consumer);
 }
 
 PyObject *aot_own_array_dlpack_device(PyObject *object, PyObject *unused) {

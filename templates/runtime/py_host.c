@@ -13,7 +13,7 @@ enum { ALIGNMENT = 64 };                                       /* what vector co
 
 int aot_scratch_alloc(const aot_call *call, const aot_frame *frame, int64_t bytes, uint64_t *address) {
   if (call->place != AOT_PLACE_CPU)
-    return aot_pool_alloc(frame->device, frame->context_id, frame->stream, bytes, address);
+    return aot_pool_alloc(frame->device, frame->stream, bytes, address);
   void *made = NULL;
   if (posix_memalign(&made, ALIGNMENT, bytes ? (size_t)bytes : 1))
     return aot_set_error(AOT_E_NO_MEMORY, "no memory: %lld bytes of host memory", (long long)bytes);
@@ -76,7 +76,7 @@ PyObject *aot_call_on_cpu(aot_call *call) {
   int overlaps = call->callable->writes_values && aot_destinations_separate(call, &frame);
   int failed = overlaps ? AOT_E_PYTHON : run(call, &frame);
   aot_pop(&frame);
-  int code = call->nmoved ? aot_destinations_finish(call, failed) : 0;
+  int code = call->moved ? aot_destinations_finish(call, failed) : 0;
   int copied = aot_outputs_finish(call, failed);
   if (failed || code || copied) {
     aot_raise(failed ? failed : code ? code : copied, failed ? frame.message : aot_last_error());

@@ -9,8 +9,6 @@ enum { STACK = 32 };
 
 typedef struct { const int64_t *dims, *symbols; } environment;
 
-static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
 static int apply(int64_t operation, int64_t a, int64_t b, int64_t *out) {
   int divides = operation == AOT_EXPR_FLOORDIV || operation == AOT_EXPR_CEILDIV || operation == AOT_EXPR_MOD;
   if (divides && b <= 0)
@@ -18,9 +16,9 @@ static int apply(int64_t operation, int64_t a, int64_t b, int64_t *out) {
   switch (operation) {
   case AOT_EXPR_ADD: return __builtin_add_overflow(a, b, out) ? -1 : 0;
   case AOT_EXPR_MUL: return __builtin_mul_overflow(a, b, out) ? -1 : 0;
-  case AOT_EXPR_FLOORDIV: *out = floor_divide(a, b); return 0;
-  case AOT_EXPR_CEILDIV: *out = -floor_divide(-a, b); return 0;
-  case AOT_EXPR_MOD: *out = a - b * floor_divide(a, b); return 0;
+  case AOT_EXPR_FLOORDIV: *out = a / b - (a % b < 0); return 0;
+  case AOT_EXPR_CEILDIV: *out = a / b + (a % b > 0); return 0;
+  case AOT_EXPR_MOD: *out = a % b + (a % b < 0 ? b : 0); return 0;
   default: return -1;
   }
 }
@@ -247,7 +245,7 @@ AOT_HOT PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssiz
   call.slots = (void **)(call.holders + count);
   call.spans = (uint64_t *)(call.slots + count);
   call.outputs = NULL;
-  call.nmoved = 0;
+  call.moved = NULL;
   int64_t *symbols = (int64_t *)(call.spans + 2 * count), *dims = symbols + count;
   int status = aot_bind(callable, args, given, names, bound, options);
   for (int i = 0; !status && i < callable->noptions; i++)

@@ -203,7 +203,8 @@ static PyObject *package_name(PyObject *module) {
 
 /* ------------------------------------------------------------------ functions of the package */
 
-static int load_all(uint64_t context_id, char *message, size_t size) {
+static int load_all(int device, uint64_t context_id, char *message, size_t size) {
+  (void)device;
   for (uint32_t i = 0; i < aot_this_package.nsources; i++) {
     const aot_source *source = aot_this_package.sources[i];
     int code = source->blob ? aot_module_load(source, context_id, message, size) : 0;
@@ -225,21 +226,23 @@ static int device_option(PyObject *args, PyObject *words, const char *format, in
   return aot_device_number(option, device);
 }
 
-static PyObject *preload(PyObject *self, PyObject *args, PyObject *words) {
-  (void)self;
+/* Does it in a context of device=: 0, or a code with `message`. Without the interpreter lock. */
+typedef int work_on_device(int device, uint64_t context_id, char *message, size_t size);
+
+static PyObject *on_device(PyObject *args, PyObject *words, const char *format, work_on_device *work) {
   int device;
   void *context, *restore;
   uint64_t id;
   if (!aot_has_gpu_code())
     Py_RETURN_NONE;
-  if (device_option(args, words, "|O:preload", &device))
+  if (device_option(args, words, format, &device))
     return NULL;
   int code = aot_context_enter(device, &context, &id, &restore);
   if (code)
     return aot_raise(code, aot_last_error()), NULL;
   char message[AOT_MESSAGE_BYTES] = "";
   PyThreadState *state = PyEval_SaveThread();
-  code = load_all(id, message, sizeof message);
+  code = work(device, id, message, sizeof message);
   PyEval_RestoreThread(state);
   aot_context_leave(restore);
   if (code)
@@ -247,23 +250,22 @@ static PyObject *preload(PyObject *self, PyObject *args, PyObject *words) {
   Py_RETURN_NONE;
 }
 
+static PyObject *preload(PyObject *self, PyObject *args, PyObject *words) {
+  (void)self;
+  return on_device(args, words, "|O:preload", load_all);
+}
+
+static int trim_pool(int device, uint64_t context_id, char *message, size_t size) {
+  (void)context_id;
+  int code = aot_pool_trim(device);
+  if (code)
+    snprintf(message, size, "%s", aot_last_error());
+  return code;
+}
+
 static PyObject *trim(PyObject *self, PyObject *args, PyObject *words) {
   (void)self;
-  int device;
-  void *context, *restore;
-  uint64_t id;
-  if (!aot_has_gpu_code())
-    Py_RETURN_NONE;
-  if (device_option(args, words, "|O:_trim", &device))
-    return NULL;
-  int code = aot_context_enter(device, &context, &id, &restore);
-  if (!code) {
-    code = aot_pool_trim(device);
-    aot_context_leave(restore);
-  }
-  if (code)
-    return aot_raise(code, aot_last_error()), NULL;
-  Py_RETURN_NONE;
+  return on_device(args, words, "|O:_trim", trim_pool);
 }
 
 /* As jax.ffi.register_ffi_target takes them: capsules without a name. */

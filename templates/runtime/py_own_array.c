@@ -2,8 +2,8 @@
  * object that every framework can take.
  *
  * Both offer __dlpack__ and are contiguous. A DeviceArray also has __cuda_array_interface__, and frees its memory in the order of
- * the stream that made it; a consumer that works on another stream is waited for by that stream, not by the host. A HostArray
- * has __array_interface__. */
+ * the stream that made it; consumers that work on other streams are waited for by that stream (py_export.c), not by the host. A
+ * HostArray has __array_interface__. */
 #include "py.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 PyTypeObject *aot_device_array_type, *aot_host_array_type;
 
-static void give_back(const aot_memory *memory, void *consumer) {
+static void give_back(const aot_memory *memory) {
   if (memory->device < 0) {
     free((void *)(uintptr_t)memory->address);
     return;
@@ -21,8 +21,6 @@ static void give_back(const aot_memory *memory, void *consumer) {
   /* At the end of the process the driver may be gone, and the memory with it: nothing to report then. */
   if (aot_context_enter(memory->device, &context, &id, &restore))
     return;
-  if (consumer)
-    aot_stream_wait(memory->stream, consumer);
   aot_pool_free(memory->address, memory->stream);
   aot_context_leave(restore);
 }
@@ -30,11 +28,10 @@ static void give_back(const aot_memory *memory, void *consumer) {
 PyObject *aot_own_array_new(const aot_memory *memory, const aot_value *value, const int64_t *shape, PyObject *stream_owner) {
   aot_own_array *self = PyObject_New(aot_own_array, memory->device < 0 ? aot_host_array_type : aot_device_array_type);
   if (!self) {
-    give_back(memory, NULL);
+    give_back(memory);
     return NULL;
   }
   self->memory = *memory;
-  self->consumer = NULL;
   Py_XINCREF(stream_owner);
   self->stream_owner = stream_owner;
   self->dtype = (dl_dtype){value->dl_code, value->dl_bits, 1};
@@ -52,7 +49,7 @@ PyObject *aot_own_array_new(const aot_memory *memory, const aot_value *value, co
 static void dealloc(PyObject *object) {
   aot_own_array *self = (aot_own_array *)object;
   PyTypeObject *type = Py_TYPE(object);
-  give_back(&self->memory, __atomic_load_n(&self->consumer, __ATOMIC_RELAXED));
+  give_back(&self->memory);
   Py_XDECREF(self->stream_owner);
   PyObject_Free(object);
   Py_DECREF(type);

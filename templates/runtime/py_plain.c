@@ -212,7 +212,7 @@ AOT_HOT int aot_plain_positional(const aot_callable *callable, PyObject *const *
   call.outputs = (aot_output *)(call.spans + 2 * count);
   call.stream_option = NULL;
   call.released = NULL;
-  call.nmoved = 0;
+  call.moved = NULL;
   if (callable->returned >= 0) {
     call.slots[count] = NULL;
     return call_plain(&call, value);

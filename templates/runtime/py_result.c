@@ -55,7 +55,7 @@ static int from_pool(aot_call *call, aot_frame *frame, const aot_value *value, i
   PyObject *owner = aot_stream_owner(call);
   if (PyErr_Occurred())
     return AOT_E_PYTHON;
-  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, bytes, address);
+  int code = aot_pool_alloc(frame->device, frame->stream, bytes, address);
   if (code) {
     Py_XDECREF(owner);
     return aot_record(frame, code, "%s", aot_last_error());

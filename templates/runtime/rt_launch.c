@@ -174,8 +174,8 @@ int32_t aot_rt_serves(int32_t needs) {
 static inline int is_ordinary(const aot_loaded_kernel *kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                               int64_t shared) {
   const uint32_t *must_be = kernel->required_block;
-  return !kernel->special && (uint64_t)(gx - 1) < INT32_MAX && (uint64_t)(gy - 1) < 65535 && (uint64_t)(gz - 1) < 65535 && (uint64_t)(bx - 1) < 1024 &&
-         (uint64_t)(by - 1) < 1024 && (uint64_t)(bz - 1) < 64 && bx * by * bz <= kernel->max_threads && shared >= 0 &&
+  return !kernel->special && (uint64_t)gx - 1 < INT32_MAX && (uint64_t)gy - 1 < 65535 && (uint64_t)gz - 1 < 65535 &&
+         (uint64_t)bx - 1 < 1024 && (uint64_t)by - 1 < 1024 && (uint64_t)bz - 1 < 64 && bx * by * bz <= kernel->max_threads && shared >= 0 &&
          shared <= kernel->max_dynamic_shared &&
          (!must_be || ((!must_be[0] || must_be[0] == bx) && (!must_be[1] || must_be[1] == by) && (!must_be[2] || must_be[2] == bz)));
 }

@@ -57,8 +57,7 @@ static int explain_alloc(int code, const char *operation, int64_t bytes, int dev
                        operation, (long long)bytes, device, free_bytes, total);
 }
 
-int aot_pool_alloc(int device, uint64_t context_id, void *stream, int64_t bytes, uint64_t *address) {
-  (void)context_id;
+int aot_pool_alloc(int device, void *stream, int64_t bytes, uint64_t *address) {
   CUdeviceptr made = 0;
   if (bytes < 0) return aot_set_error(AOT_E_SIZE, "negative size: %lld bytes of device memory", (long long)bytes);
   int code = aot_driver_state();
@@ -140,7 +139,7 @@ void aot_live_remove(aot_frame *frame, int index) { frame->live[index] = frame->
 int aot_device_alloc(aot_frame *frame, int64_t bytes, void *stream, uint64_t *address) {
   int code = aot_live_reserve(frame);
   if (code) return code;
-  code = aot_pool_alloc(frame->device, frame->context_id, stream, bytes, address);
+  code = aot_pool_alloc(frame->device, stream, bytes, address);
   if (code) return aot_record(frame, code, "%s", aot_last_error());
   frame->worked = 1;
   aot_live_add(frame, *address, (uint64_t)bytes, AOT_MEM_DEVICE);

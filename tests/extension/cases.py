@@ -307,6 +307,8 @@ def case_broken_tensors() -> None:
     refused(ValueError, "number of dimensions", demo.twice, exported(rank=2**31 - 1))
     refused(ValueError, "negative extent", demo.twice, exported(extent=-8))
     refused(ValueError, "more elements than memory", demo.twice, exported(extent=2**62))
+    wide = (ctypes.c_int64 * 3)(0, 2**40, 2**40)
+    refused(ValueError, "more elements than memory", demo.twice, exported(rank=3, shape=wide))
     refused(ValueError, "elements at address 0", demo.twice, exported(data=None))
     empty_table = kit.Exchange()
     empty_table.major = 1
@@ -345,6 +347,17 @@ def case_broken_protocols() -> None:
     refused(ValueError, "more elements than memory", demo.twice, cai(shape=(2**62,)))
     refused(ValueError, "elements at address 0", demo.twice, cai(data=(0, False)))
     refused(TypeError, "argument 1 'x': .* cannot be taken", demo.twice, cai(data=(2**70, False)))
+
+    class Elsewhere:
+        device: Any = None
+
+        def __dlpack_device__(self) -> Any:
+            return self.device
+
+    for device in ((2**100, 0), (2**40, 0), (-1, 0), (2,), 3):
+        Elsewhere.device = device
+        Elsewhere.__dlpack__ = lambda self, **words: None  # type: ignore[attr-defined]
+        refused(TypeError, "argument 1 'x': expected", demo.twice, Elsewhere())
 
     class Raising:
         def __dlpack_device__(self) -> tuple[int, int]:
@@ -497,6 +510,22 @@ def case_device_array_exports() -> None:
     del capsule
     freed = [line for line in kit.log() if line.startswith(("cuMemFreeAsync", "cuStreamWaitEvent"))]
     assert [line.split()[0] for line in freed] == ["cuStreamWaitEvent", "cuMemFreeAsync"], "after the consumer's work"
+
+
+def case_device_array_with_two_consumers() -> None:
+    mine, one, two = kit.new_stream(), kit.new_stream(), kit.new_stream()
+    made = demo.make(4, stream=mine)
+    first, second = made.__dlpack__(stream=one, max_version=(1, 1)), made.__dlpack__(stream=two)
+    del made
+    kit.log()
+    del first, second
+    lines = [line.split() for line in kit.log() if line.startswith(("cuEventRecord", "cuStreamWaitEvent", "cuMemFree"))]
+    records, waits = (
+        [line[place] for line in lines if line[0] == name]
+        for name, place in (("cuEventRecord", 2), ("cuStreamWaitEvent", 1))
+    )
+    assert (len(records), len(set(records)), len(waits), len(set(waits))) == (2, 2, 2, 1), "after the work of both"
+    assert lines[-1][0] == "cuMemFreeAsync"
 
 
 def case_results_become_the_callers_type() -> None:
@@ -853,6 +882,8 @@ def case_no_leaks() -> None:
         refused(wrong, "another extent", demo.scale, matrix, 1, 1, 1)
         refused(wrong, "negative", demo.make, -1)
         refused(wrong, "takes 1", demo.twice, x, x)
+        kit.cuda.fake_fail(b"cuMemAllocFromPoolAsync", 1, 2)
+        refused(wrong, "CUDA_ERROR_OUT_OF_MEMORY", demo.square, matrix, matrix)
         Framework.allocated.clear()
         DlpackArray.seen.clear()
         kit.released.clear()

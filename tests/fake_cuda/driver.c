@@ -4,6 +4,9 @@
  *
  * Each command calls one function that compiled host code calls. Numbers are decimal; $n is what the nth command returned. */
 #define _GNU_SOURCE
+#include "c_call.h"
+#include "ffi_xla.h"
+#include "native.h"
 #include "rt.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +49,9 @@ static const aot_kernel kernels[] = {
   { .symbol = "m__fixed", .name = "fixed", .source = &source, .required_block = { 128, 1, 1 }, .how = { .programmatic = 1 } },
   { .symbol = "m__hopper_only", .name = "hopper_only", .source = &source, .needs = 90 << 8 | 'a' },
 };
-aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .images = images,
-                            .nimages = 2, .messages = messages, .state = &state };
+extern const aot_function natives[2];
+aot_source source = { .name = "kernels", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 3, .functions = natives,
+                            .nfunctions = 2, .images = images, .nimages = 2, .messages = messages, .state = &state };
 aot_source other_source = { .name = "other", .blob = blob, .blob_bytes = sizeof blob, .kernels = kernels, .nkernels = 1,
                                   .images = images, .nimages = 2, .state = &other_state };
 static const aot_source *const sources[] = { &source, &other_source };
@@ -232,7 +236,7 @@ static int result_memory(aot_frame *frame, int64_t k, int64_t bytes, uint64_t *a
     snprintf(frame->message, sizeof frame->message, "no memory for result %d", (int)k);
     return now->fail_result;
   }
-  int code = aot_pool_alloc(frame->device, frame->context_id, frame->stream, bytes, address);
+  int code = aot_pool_alloc(frame->device, frame->stream, bytes, address);
   if (!code) now->results[now->nresults++] = *address;
   else snprintf(frame->message, sizeof frame->message, "%s", aot_last_error());
   return code;
@@ -292,6 +296,82 @@ int test_kernel(unsigned kernel, const int64_t *geometry, void *stream, char *me
   aot_pop(&frame);
   aot_context_leave(restore);
   return code;
+}
+
+/* ------------------------------------------------------------------ calls from C and from XLA */
+
+static void twins_entry(void **slots) {                        /* twins(x: tensor<?xf32>) -> two arrays of its size */
+  int64_t length = ((aot_descriptor *)slots[0])->dims[0];
+  for (int k = 0; k < 2; k++) {
+    aot_bytes out;
+    aot_rt_result_extent(k, 0, length);
+    _mlir_ciface_aot_rt_result(&out, k, 4 * length);
+    *(aot_bytes *)slots[1 + k] = (aot_bytes){ out.alloc, out.aligned, 0, length, 1 };
+  }
+}
+static void filled_entry(void **slots) { (void)slots; }        /* filled(x, out: destination) -> out: does nothing to it */
+
+static const int64_t any_extent[] = { AOT_DYNAMIC };
+#define F32_ARRAY .type = "tensor<?xf32>", .dl_code = AOT_DL_FLOAT, .dl_bits = 32, .storage = 4, .rank = 1, .shape = any_extent
+static const aot_value native_args[] = { { .name = "x", .alias = -1, F32_ARRAY }, { .name = "out", .role = AOT_DESTINATION, .alias = -1, F32_ARRAY } };
+static const aot_value twin_results[] = { { .name = "", .alias = -1, F32_ARRAY }, { .name = "", .alias = -1, F32_ARRAY } };
+static const aot_value filled_results[] = { { .name = "", .alias = 1, F32_ARRAY } };
+const aot_function natives[2] = {
+  { .name = "twins", .entry = twins_entry, .source = &source, .args = native_args, .results = twin_results, .nargs = 1, .nresults = 2 },
+  { .name = "filled", .entry = filled_entry, .source = &source, .args = native_args, .results = filled_results, .nargs = 2, .nresults = 1 },
+};
+
+static dl_tensor vector(int device, void *data, int64_t *length) {
+  return (dl_tensor){ .data = data, .device = { DL_CUDA, device }, .rank = 1, .dtype = { AOT_DL_FLOAT, 32, 1 }, .shape = length };
+}
+
+/* twins, from C: `devices` of x and of its results, whose addresses go to `made`. */
+int test_twins(const int *devices, void *x, int64_t length, void *stream, void **made, char *message, size_t size) {
+  int64_t extents[3] = { length };
+  dl_tensor in = vector(devices[0], x, extents), first = vector(devices[1], NULL, extents + 1), second = vector(devices[1], NULL, extents + 2);
+  int code = aot_c_call(&natives[0], (const void *const[]){ &in }, (void *const[]){ &first, &second }, stream);
+  snprintf(message, size, "%s", code ? aot_c_error() : "");
+  made[0] = first.data;
+  made[1] = second.data;
+  return code;
+}
+
+int test_give_back(int device, void *data, void *stream) {
+  int64_t length = 0;
+  dl_tensor array = vector(device, data, &length);
+  int code = aot_c_free(&array, stream);
+  return code ? code : array.data != NULL;
+}
+
+static char *xla_message;
+static size_t xla_size;
+static void *take_error(xla_error_arguments *arguments) {
+  snprintf(xla_message, xla_size, "%d: %s", arguments->code, arguments->message);
+  return xla_message;
+}
+static void *give_stream(xla_stream_arguments *arguments) {
+  arguments->stream = arguments->context;
+  return NULL;
+}
+
+/* filled, from XLA: `out` goes in at one address and comes back at another. 0, or 1 and a message. */
+int test_filled(void *x, void *out_in, void *out, int64_t length, void *stream, char *message, size_t size) {
+  static const char name[] = "function";
+  xla_api api = { .size = sizeof api, .error_create = take_error, .stream_get = give_stream };
+  int64_t number = 1;
+  xla_scalar scalar = { XLA_S64, &number };
+  xla_span span = { name, sizeof name - 1 };
+  xla_buffer buffers[3];
+  void *addresses[] = { x, out_in, out };
+  for (int i = 0; i < 3; i++) buffers[i] = (xla_buffer){ .size = sizeof buffers[i], .dtype = 11, .data = addresses[i], .rank = 1, .dims = &length };
+  xla_frame frame = { .size = sizeof frame, .api = &api, .context = stream, .stage = XLA_EXECUTE,
+                      .args = { .count = 2, .types = (int[]){ XLA_BUFFER, XLA_BUFFER }, .values = (void *[]){ &buffers[0], &buffers[1] } },
+                      .results = { .count = 1, .types = (int[]){ XLA_BUFFER }, .values = (void *[]){ &buffers[2] } },
+                      .attributes = { .count = 1, .types = (int[]){ XLA_SCALAR }, .names = (xla_span *[]){ &span }, .values = (void *[]){ &scalar } } };
+  xla_message = message;
+  xla_size = size;
+  message[0] = 0;
+  return aot_xla_gpu(&frame) != NULL;
 }
 
 int test_preload(int device, char *message, size_t size) {

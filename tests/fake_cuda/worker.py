@@ -58,6 +58,51 @@ class Worker:
         code = self._core.test_kernel(kernel, words, ctypes.c_void_p(stream), message, ctypes.c_size_t(MESSAGE_BYTES))
         return {"code": code, "message": message.value.decode()}
 
+    def twins(self, devices: list[int], address: int, length: int, stream: int = 0) -> dict[str, Any]:
+        """``twins`` (tests/fake_cuda/driver.c), called from C."""
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        made = (ctypes.c_void_p * 2)()
+        code = self._core.test_twins(
+            (ctypes.c_int * 2)(*devices),
+            ctypes.c_void_p(address),
+            ctypes.c_int64(length),
+            ctypes.c_void_p(stream),
+            made,
+            message,
+            ctypes.c_size_t(MESSAGE_BYTES),
+        )
+        return {"code": code, "message": message.value.decode(), "values": [each or 0 for each in made]}
+
+    def give_back(self, device: int, address: int, stream: int = 0, *, thread: bool = False) -> int:
+        """``aot_c_free``, in a thread of its own if asked."""
+        code: list[int] = []
+
+        def free() -> None:
+            code.append(self._core.test_give_back(device, ctypes.c_void_p(address), ctypes.c_void_p(stream)))
+
+        if thread:
+            other = threading.Thread(target=free)
+            other.start()
+            other.join()
+        else:
+            free()
+        return code[0]
+
+    def filled(self, addresses: list[int], length: int, stream: int = 0) -> dict[str, Any]:
+        """``filled``, called by XLA: addresses of x, of out as it goes in, and as it comes back."""
+        message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        words = [ctypes.c_void_p(address) for address in addresses]
+        code = self._core.test_filled(
+            *words, ctypes.c_int64(length), ctypes.c_void_p(stream), message, ctypes.c_size_t(MESSAGE_BYTES)
+        )
+        return {"code": code, "message": message.value.decode()}
+
+    def new_memory(self, size: int) -> int:
+        address = ctypes.c_uint64()
+        code = self._fake.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+        assert code == 0, code
+        return address.value
+
     def preload(self, device: int = 0) -> dict[str, Any]:
         message = ctypes.create_string_buffer(MESSAGE_BYTES)
         code = self._core.test_preload(device, message, ctypes.c_size_t(MESSAGE_BYTES))
