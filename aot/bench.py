@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import codec, driver, fileset, scratch, verify
+from aot import children, codec, driver, fileset, scratch, verify
 from aot.errors import UsageError
 from aot.verifying import job, options
 from aot.verifying.installed import installed
@@ -83,11 +83,11 @@ def bench(request: BenchRequest) -> Benched:
             mode=job.SIZE,
         )
         verify.check_names(todo, chosen)
-        sizes = tuple(verify.run_children(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True)))
+        sizes = tuple(children.run(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True)))
         verify.check_letters(request.dims, {letter for each in sizes for letter in each.letters})
         # In a process that has called nothing yet: the first call is to be a cold one.
         todo = dataclasses.replace(todo, folder=str(place / "times"), mode=job.TIME, sizes=sizes)
-        reports = verify.run_children(todo, chosen, TimedReport, _died)
+        reports = children.run(todo, chosen, TimedReport, _died)
         measured = codec.decode(fileset.read_file(Path(todo.folder) / job.BANDWIDTHS), Bandwidths)
     rows = tuple(row for report in reports for row in report.rows)
     return Benched(found.package, found.manifest["version"], gpu, measured.cpu, measured.gpu, rows)

@@ -112,6 +112,9 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
 @click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
+@click.option(
+    "--budget", type=click.FloatRange(1), default=600, show_default=True, help="Seconds for all of it, about."
+)
 @click.option("--list", "listed", is_flag=True, help="Show candidates and measure nothing; needs no GPU.")
 @click.option("--archs", metavar="ARCH", help="What --list is for.  [default: native]")
 @click.option("--dry-run", is_flag=True, help="Measure, but write nothing.")
@@ -120,8 +123,9 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
 def tune(listed: bool, dry_run: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Measure schedules and sizes of functions on this GPU, and keep the fastest for `aot build`."""
     from aot import tune as tuner
+    from aot.tunechoice import TuneRequest
 
-    request = tuner.TuneRequest(**options)
+    request = TuneRequest(**options)
     reporter = report.reporter(quiet=quiet, verbose=False)
     try:
         found = (tuner.offer if listed else tuner.tune)(request, reporter)

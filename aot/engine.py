@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from aot.cachelevels import Levels
 from aot.errors import UsageError
 
 LOCAL, DASK = "local", "dask://"
-EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
+JOBS_VARIABLE, EPOCH_VARIABLE = "MAX_JOBS", "SOURCE_DATE_EPOCH"
 FIRST_EPOCH, LAST_EPOCH = 315532800, 4354819198
 """1980 and 2107: a zip file can hold no dates outside."""
 
@@ -74,3 +75,11 @@ def _epoch(environment: Mapping[str, str]) -> int:
     if said and not said.isdigit():
         raise UsageError(f"{EPOCH_VARIABLE}='{said}' is no number of seconds")
     return min(max(int(said or 0), FIRST_EPOCH), LAST_EPOCH)
+
+
+def processors(environment: Mapping[str, str]) -> int:
+    """How many sources are compiled at a time where nobody says it."""
+    said = environment.get(JOBS_VARIABLE, "")
+    if said and (not said.isdigit() or int(said) < 1):
+        raise UsageError(f"{JOBS_VARIABLE}='{said}' is no number of jobs", hint=f"for example: {JOBS_VARIABLE}=4")
+    return int(said) if said else len(os.sched_getaffinity(0))

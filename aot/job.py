@@ -69,6 +69,8 @@ class CompileJob:
     """Schedules that ``aot.toml`` names."""
     lineinfo: bool = False
     """Machine code says which line it comes from."""
+    only: tuple[str, ...] = ()
+    """Tensor-level functions that are wanted, and nothing else; empty: everything."""
     precision: str = "f32"
     """Of products of f32 matrices, where the source does not say it."""
     fully_masked: str = "nan"

@@ -121,6 +121,7 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText], dropped: tuple[
             capabilities=tuple(sorted({arch.target(image).capability for _, image in job.images})),
         ),
         passes=job.passes,
+        only=job.only,
         script=job.transform,
         cpus=job.triples if job.cpu else (),
     )

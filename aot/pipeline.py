@@ -154,6 +154,7 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         cpu=planned.cpu,
         compress=planned.compress,
         lineinfo=planned.lineinfo,
+        only=planned.only,
         accumulate=source.accumulate,
         precision=source.precision,
         fully_masked=source.fully_masked,

@@ -40,7 +40,7 @@ from aot.sources import SourceFile
 from aot.toolchain import Toolchain
 from aot.wishes import Wish
 
-ARCHS_VARIABLE, JOBS_VARIABLE = "AOT_ARCHS", "MAX_JOBS"
+ARCHS_VARIABLE = "AOT_ARCHS"
 DEFAULT_VERSION = "0.1.0"
 TRIPLES = {"x86-64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 """Names of machines in ``aot.toml`` -> triples of host code."""
@@ -82,6 +82,8 @@ class BuildRequest:
     """``local``, or ``dask://HOST:PORT``."""
     tuned: bool = True
     """Take the schedules that `aot tune` has found."""
+    only: tuple[str, ...] = ()
+    """Tensor-level functions that are wanted, and nothing else; empty: everything."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ class Plan:
     cpu: bool = False
     """Tensor-level functions are compiled for CPUs, too."""
     lineinfo: bool = False
+    only: tuple[str, ...] = ()
 
 
 def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) -> Plan:
@@ -155,9 +158,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     chosen, left_out = _select(found, settings, requested, automatic_ptx=ptx)
     toolkit, cuda = _toolkit(request, settings)
     tools = toolchain.find(toolkit, cuda, env)
-    toolchain.check(
-        tools, sorted({pick.image for each in chosen for pick in each.selection.picks}, key=Target.sort_key)
-    )
+    toolchain.check(tools, _images(chosen))
     out, work, dump = _places(request)
     return Plan(
         package=package,
@@ -169,7 +170,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         cuda=cuda,
         triples=_triples(settings, host=requested.host, sdist=request.sdist),
         compress=fatbin.compression(request.compress or settings.build.compress or "none", tools),
-        jobs=request.jobs or (_jobs(env) if request.executor == LOCAL else 0),
+        jobs=request.jobs or (engine.processors(env) if request.executor == LOCAL else 0),
         engine=engine.of(request.executor, request.cache, request.cache_remote, env),
         sdist=request.sdist,
         tvm_ffi=request.tvm_ffi,
@@ -181,7 +182,13 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         notes=(*requested.notes, *_notes(requested.targets, left_out, ptx=ptx)),
         cpu=requested.host,
         lineinfo=request.lineinfo,
+        only=request.only,
     )
+
+
+def _images(chosen: Sequence[PlannedSource]) -> list[Target]:
+    """All that is built, each once."""
+    return sorted({pick.image for each in chosen for pick in each.selection.picks}, key=Target.sort_key)
 
 
 def _places(request: BuildRequest) -> tuple[Path, Path, Path | None]:
@@ -291,10 +298,3 @@ def _triples(settings: Config, *, host: bool, sdist: bool) -> tuple[str, ...]:
     if here is not None and (host or not names):
         names = (here, *(name for name in names if name != here))
     return tuple(TRIPLES[name] for name in sorted(set(names)))
-
-
-def _jobs(env: Mapping[str, str]) -> int:
-    said = env.get(JOBS_VARIABLE, "")
-    if said and (not said.isdigit() or int(said) < 1):
-        raise UsageError(f"{JOBS_VARIABLE}='{said}' is no number of jobs", hint=f"for example: {JOBS_VARIABLE}=4")
-    return int(said) if said else len(os.sched_getaffinity(0))

@@ -30,6 +30,8 @@ _LAST_WORDS = re.compile(
 """What LLVM says before it aborts the process."""
 _SHOWN = "+ "
 """Begins the line of a command."""
+_LOOK = 0.1
+"""Seconds between two looks at a command that is watched."""
 _PATIENCE = 20
 """Seconds that a companion may take to end."""
 _DEADLY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
@@ -90,13 +92,45 @@ def run(
 _showing = [False]
 
 
-def run_for(command: Sequence[str | os.PathLike[str]], seconds: float | None) -> Completed:
-    """Run a command; one that takes longer is killed, and has ended by that signal. None: it may take any time."""
+def watch(command: Sequence[str | os.PathLike[str]], stop: Callable[[], str]) -> Completed:
+    """Run a command; ``stop`` is asked again and again whether it must end, and why: then it is killed.
+
+    Of a command that was killed so, the reason is the last thing it said.
+    """
+    words = tuple(os.fspath(word) for word in command)
+    assert os.path.isabs(words[0]), f"not an absolute path: {words[0]}"
+    show(shlex.join(words))
+    start = time.monotonic()
+    why = ""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as cried:
+        try:
+            child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=cried)
+        except OSError as error:
+            raise ToolMissing(f"cannot start '{words[0]}': {error.strerror}", hint="run `aot doctor`") from error
+        with child:
+            try:
+                while not _has_ended(child, _LOOK):
+                    why = stop()
+                    if why:
+                        break
+            finally:
+                child.kill()
+        texts = [_content(each) for each in (said, cried)]
+    return Completed(words, child.returncode, texts[0], texts[1] + f"\n{why}".encode(), time.monotonic() - start)
+
+
+def _has_ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it has, at the latest after so many seconds."""
     try:
-        return run(command, timeout=seconds)
-    except TookTooLong as error:
-        words = tuple(os.fspath(word) for word in command)
-        return Completed(words, -signal.SIGKILL, b"", error.message.encode(), seconds or 0.0)
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def show_commands() -> None:
@@ -194,8 +228,7 @@ def companion(
             _end(child)
             reader.join()
             child.stdout.close()
-            said.seek(0)
-            beside.words = said.read().decode("utf-8", "replace").strip()
+            beside.words = _content(said).decode("utf-8", "replace").strip()
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -113,3 +113,9 @@ def limited(found: Sequence[Candidate], most: int) -> list[Candidate]:
     if len(found) <= most:
         return list(found)
     return [found[number * len(found) // most] for number in range(most)]
+
+
+def far_apart_first(found: Sequence[Candidate]) -> list[Candidate]:
+    """The same in another order, in which those at the front are spread over all of them."""
+    bits = len(found).bit_length()
+    return [found[number] for number in sorted(range(len(found)), key=lambda each: f"{each:0{bits}b}"[::-1])]

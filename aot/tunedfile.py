@@ -69,7 +69,11 @@ def _tables(text: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def values(candidate: Candidate) -> list[str]:
+    """Lines of its table."""
+    schedule = [f'schedule = "{candidate.schedule}"'] if candidate.schedule else []
+    return [*schedule, *(f"{name} = {size}" for name, size in candidate.sizes)]
+
+
 def _block(pick: Pick) -> str:
-    sizes = [f"{name} = {size}" for name, size in pick.candidate.sizes]
-    schedule = [f'schedule = "{pick.candidate.schedule}"'] if pick.candidate.schedule else []
-    return "\n".join([f"# {pick.remark}", header(pick.source, pick.function, pick.region), *schedule, *sizes])
+    return "\n".join([f"# {pick.remark}", header(pick.source, pick.function, pick.region), *values(pick.candidate)])

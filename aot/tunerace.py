@@ -1,46 +1,38 @@
-"""The candidates of one region: built as sources of one package, called, compared with the default, and timed in turns.
+"""The candidates of one region: built, called, compared with the default, timed roughly, and the best of them in turns.
 
-In: a Course (a function and its extents), candidates. Out: Times; notes about candidates that cannot be built, die, or
-give other results.
+In: a Course (a function and its extents), candidates. Out: Times, with the one that is really faster; notes about
+candidates that cannot be built, die, do not end, or give other results.
 
->>> run(course, candidates, None, Silent()).medians                              # doctest: +SKIP
-{Candidate(schedule='long-row', sizes=()): 1.2e-05}
+>>> run(course, candidates, Silent()).fastest                                    # doctest: +SKIP
+Candidate(schedule='long-row', sizes=())
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from aot import codec, fileset, job, pipeline, scratch, tunedfile, verify
+from aot import bench, children, codec, fileset, scratch, tunebuild, tunecandidates, verify
+from aot.children import Watch
 from aot.errors import AotError
-from aot.plan import PlannedSource
 from aot.report import Reporter
+from aot.tunebuild import DEFAULT, Course
 from aot.tunecandidates import Candidate
 from aot.verifying import job as calls
 from aot.verifying.installed import Installed, installed
-from aot.verifying.job import RaceReport, Seconds, Sizes, VerifyJob
+from aot.verifying.job import Rounds, Sizes, Tried, VerifyJob
 
-LIMIT_S = 60.0
-"""Seconds for the calls of all candidates: one that never ends is left out, and the others begin again."""
-_DEFAULT = "c0"
-"""Source of the function as it is; the others are c1, c2, …"""
-
-
-@dataclass(frozen=True)
-class Course:
-    """What is measured."""
-
-    source: PlannedSource
-    function: str
-    region: int
-    dims: tuple[str, ...]
-    ranges: tuple[str, ...]
-    seed: int
+PATIENCE_S = 30.0
+"""Seconds for the calls of one candidate: one that never ends is left out."""
+NEAR, FINALISTS = 1.1, 4
+"""Candidates whose rough time is at most that of the default, times NEAR, race against it: so many at most."""
+RACE_S = 10.0
+TIE, MOSTLY = 0.02, 0.75
+"""The fastest gains that share of the default's time, and is faster in that share of the rounds: less is chance."""
 
 
 class Asked(Protocol):
@@ -64,99 +56,120 @@ class Times:
     notes: Mapping[Candidate, str]
     """Why a candidate has no time."""
     shapes: str
+    fastest: Candidate | None
+    """None: nothing is faster than the default."""
 
 
-def run(course: Course, candidates: Sequence[Candidate], jobs: int | None, tell: Reporter) -> Times:
+@dataclass(frozen=True)
+class Measured:
+    """Seconds per call, by source."""
+
+    seconds: Mapping[str, float]
+    """From a few calls of all that agree with the default, and of that itself."""
+    rounds: Mapping[str, tuple[float, ...]]
+    """Of the default and the best others, in turns."""
+    notes: Mapping[str, str]
+    """Why others have none."""
+    sizes: Sizes
+
+
+def run(course: Course, candidates: Sequence[Candidate], tell: Reporter) -> Times:
     """Builds and measures; AotError when that fails for the function as it is."""
-    named = {f"c{number}": each for number, each in enumerate(candidates, 1)}
+    named = {f"c{number}": each for number, each in enumerate(tunecandidates.far_apart_first(candidates), 1)}
     with scratch.folder("tune") as place:
-        notes = _build(course, named, place, jobs, tell)
-        names = [_DEFAULT, *(name for name in named if name not in notes)]
-        found = installed(str(place / "dist"), place / "package")
-        medians, refused, sizes = _measured(course, found, names, place)
-    notes |= refused
-    extents = " ".join(
-        f"{letter}={extent}" for letter, extent in dict(zip(sizes.letters, sizes.extents, strict=True)).items()
-    )
+        notes = tunebuild.build(course, named, place, tell)
+        built = {name: each for name, each in named.items() if name not in notes}
+        tell.stage(f"measuring {course.what}: {len(built)} candidates")
+        found = measured(course, installed(str(place / tunebuild.WHEELS), place / "package"), built, place, tell)
+    notes |= found.notes
+    medians = {**found.seconds, **{name: statistics.median(each) for name, each in found.rounds.items()}}
+    extents = dict(zip(found.sizes.letters, found.sizes.extents, strict=True))
     return Times(
-        default=medians.pop(_DEFAULT),
-        medians={named[name]: median for name, median in medians.items()},
+        default=medians.pop(DEFAULT),
+        medians={named[name]: median for name, median in medians.items() if name not in notes},
         notes={named[name]: note for name, note in notes.items()},
-        shapes=extents or "its own extents",
+        shapes=" ".join(f"{letter}={extent}" for letter, extent in extents.items()) or "its own extents",
+        fastest=named.get(fastest(found.rounds)),
     )
 
 
-def _build(
-    course: Course, named: Mapping[str, Candidate], place: Path, jobs: int | None, tell: Reporter
-) -> dict[str, str]:
-    """Builds a package of all that can be built; why others cannot."""
-    notes: dict[str, str] = {}
-    while True:
-        left = {name: each for name, each in named.items() if name not in notes}
-        folder = place / "kernels"
-        for old in fileset.make_folder(folder).iterdir():
-            fileset.remove(old)
-        fileset.write_tree(_files(course, left), folder)
-        request = pipeline.BuildRequest(
-            (str(folder),), archs="native", ptx=False, name="tuned", jobs=jobs,
-            out=str(place / "dist"), work=str(place / "build"),
-        )  # fmt: skip
-        try:
-            pipeline.build(request, tell)
-        except AotError:
-            failed = _failures([_DEFAULT, *left], place / "build" / "objects")
-            if not failed or _DEFAULT in failed:
-                raise
-            notes |= failed
-        else:
-            return notes
+def measured(course: Course, found: Installed, named: Mapping[str, Candidate], place: Path, tell: Reporter) -> Measured:
+    """Calls the candidates of a package; AotError when the default cannot be timed."""
+    todo, sizes = _todo(course, found, [DEFAULT, *named], place)
+    texts = ["as it is", *(each.text() for each in named.values())]
+    seconds, refused = _tried(course, todo, found, tell, texts)
+    rounds, broken = _raced(course, todo, seconds)
+    return Measured(seconds, rounds, refused | broken, sizes)
 
 
-def _failures(names: Sequence[str], objects: Path) -> dict[str, str]:
-    """What the compiler said, by source."""
-    found = {name: job.read_failure(objects / name) for name in names}
-    return {name: f"not built: {each.message.splitlines()[0]}" for name, each in found.items() if each is not None}
+def fastest(rounds: Mapping[str, Sequence[float]]) -> str:
+    """Which one wins against the default; empty when none does."""
+    default = rounds.get(DEFAULT, ())
+    medians = {
+        name: statistics.median(each)
+        for name, each in rounds.items()
+        if sum(mine < other for mine, other in zip(each, default, strict=True)) >= MOSTLY * len(default)
+    }
+    best = min(medians, key=medians.__getitem__, default="")
+    return best if best and medians[best] <= (1 - TIE) * statistics.median(default) else ""
 
 
-def _files(course: Course, named: Mapping[str, Candidate]) -> dict[str, bytes]:
-    """The folder of sources: copies of one, and a table for each."""
-    file, own = course.source.file, course.source
-    lines = ["edition = 1"]
-    files: dict[str, bytes] = {}
-    for name in (_DEFAULT, *named):
-        files[f"{name}{Path(file.path).suffix}"] = file.data
-        if file.transform:
-            files[f"{name}.transform.mlir"] = fileset.read_file(Path(file.transform))
-        lines += [f"[source.{name}]", f'accumulate = "{own.accumulate}"']
-        lines += [f'precision = "{own.precision}"', f'fully-masked = "{own.fully_masked}"']
-        # Texts of JSON are texts of TOML.
-        lines += [f"passes = {json.dumps(own.passes)}"] if own.passes else []
-        if name in named:
-            lines.append(tunedfile.header(name, course.function, course.region))
-            lines += [f'schedule = "{named[name].schedule}"'] if named[name].schedule else []
-            lines += [f"{size} = {number}" for size, number in named[name].sizes]
-    return {**files, "aot.toml": "\n".join(lines).encode()}
-
-
-def _measured(
-    course: Course, found: Installed, names: Sequence[str], place: Path
-) -> tuple[dict[str, float], dict[str, str], Sizes]:
-    """Seconds by source; why others have none; the extents."""
-    full = [f"{name}.{course.function}" for name in names]
-    chosen = verify.chosen_functions(found, full)
+def _todo(course: Course, found: Installed, names: Sequence[str], place: Path) -> tuple[VerifyJob, Sizes]:
+    """The job of trying all candidates; the extents."""
+    full = tuple(f"{name}.{course.function}" for name in names)
     todo = sizes_job(found, full[:1], place / "sizes", course)
-    (sizes,) = verify.run_children(todo, chosen[:1], Sizes, lambda _, note: Sizes(note=note, failed=True))
+    chosen = verify.chosen_functions(found, full[:1])
+    watch = Watch(PATIENCE_S, course.until)
+    (sizes,) = children.run(todo, chosen, Sizes, lambda _, note: Sizes(note=note, failed=True), watch)
     if sizes.note:
-        raise AotError(f"{course.source.file.name}.{course.function} cannot be timed: {sizes.note}")
-    race = dataclasses.replace(todo, folder=str(place / "race"), functions=tuple(full), mode=calls.RACE, sizes=(sizes,))
-    reports = verify.run_children(race, chosen, RaceReport, lambda _, note: RaceReport(note), LIMIT_S)
-    refused = {name: report.note for name, report in zip(names, reports, strict=True) if report.note}
-    result = place / "race" / calls.SECONDS
-    if _DEFAULT in refused or not result.is_file():
-        why = refused.get(_DEFAULT, "the process that measures ended")
-        raise AotError(f"{course.source.file.name}.{course.function} cannot be timed: {why}")
-    medians = codec.decode(fileset.read_file(result), Seconds).medians
-    return dict(zip([name for name in names if name not in refused], medians, strict=True)), refused, sizes
+        raise _untimed(course, sizes.note)
+    return dataclasses.replace(todo, folder=str(place / "tries"), functions=full, mode=calls.TRY, sizes=(sizes,)), sizes
+
+
+def _tried(
+    course: Course, todo: VerifyJob, found: Installed, tell: Reporter, texts: Sequence[str]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Rough seconds of those that agree with the default, by source; why others do not take part."""
+
+    def told(count: int) -> None:
+        report = calls.read_report(Path(todo.folder), count - 1, Tried)
+        came = "" if report is None else report.note or bench.duration(report.seconds)
+        tell.progress(count, len(texts), f"{texts[count - 1]}: {came}")
+
+    chosen = verify.chosen_functions(found, todo.functions)
+    watch = Watch(PATIENCE_S, course.until, told)
+    reports = children.run(todo, chosen, Tried, lambda _, note: Tried(note), watch)
+    by_name = {each.source: report for each, report in zip(chosen, reports, strict=True)}
+    if by_name[DEFAULT].note:
+        raise _untimed(course, by_name[DEFAULT].note)
+    seconds = {name: each.seconds for name, each in by_name.items() if not each.note}
+    return seconds, {name: each.note for name, each in by_name.items() if each.note}
+
+
+def _raced(
+    course: Course, todo: VerifyJob, seconds: Mapping[str, float]
+) -> tuple[dict[str, tuple[float, ...]], dict[str, str]]:
+    """Seconds of each round, of the default and those that may be faster, by source; which of them died, and how."""
+    near = [name for name, each in seconds.items() if name != DEFAULT and each <= NEAR * seconds[DEFAULT]]
+    racing = [DEFAULT, *sorted(near, key=seconds.__getitem__)[:FINALISTS]]
+    notes: dict[str, str] = {}
+    while len(racing) > 1:
+        folder = Path(todo.folder).with_name(f"race{len(racing)}")
+        full = tuple(f"{name}.{course.function}" for name in racing)
+        race = dataclasses.replace(todo, folder=str(folder), functions=full, mode=calls.RACE, seconds=RACE_S)
+        why = children.race(race, Watch(PATIENCE_S))
+        if not why:
+            rounds = codec.decode(fileset.read_file(folder / calls.ROUNDS), Rounds).seconds
+            return dict(zip(racing, zip(*rounds, strict=True), strict=True)), notes
+        turn = int((calls.turn(folder) or "0").split()[0])
+        if not turn:
+            raise _untimed(course, why)
+        notes[racing.pop(turn)] = why
+    return {}, notes
+
+
+def _untimed(course: Course, why: str) -> AotError:
+    return AotError(f"{course.name} cannot be timed: {why}")
 
 
 def sizes_job(found: Installed, functions: Sequence[str], folder: Path, asked: Asked) -> VerifyJob:

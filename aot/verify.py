@@ -11,21 +11,18 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-import sys
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from aot import driver, process, scratch
-from aot.errors import AotError, UsageError
+from aot import children, driver, scratch
+from aot.errors import UsageError
 from aot.report import number
-from aot.verifying import job, options
+from aot.verifying import options
 from aot.verifying.installed import Installed, installed
 from aot.verifying.job import FunctionReport, Row, VerifyJob
 from aot.verifying.signature import Signature, signatures
 
-Report = TypeVar("Report")
 HOST = "host"
 COLUMNS = ("function", "shapes", "on", "max abs", "max rel", "ulps", "of tolerance", "where", "ok")
 
@@ -95,7 +92,7 @@ def verify(request: VerifyRequest) -> Verified:
             atol=request.atol,
         )
         check_names(todo, chosen)
-        reports = tuple(run_children(todo, chosen, FunctionReport, _died))
+        reports = tuple(children.run(todo, chosen, FunctionReport, _died))
         verified = Verified(found.package, found.manifest["version"], gpu, reports)
     check_letters(request.dims, {letter for report in verified.reports for letter in _letters(report.signature)})
     if not any(row.compared or not row.ok for row in verified.rows):
@@ -159,44 +156,6 @@ def check_letters(dims: Sequence[str], known: Set[str]) -> None:
 def _letters(signature: str) -> list[str]:
     """``m`` and ``n`` of ``f(x[m,n,4])``."""
     return [word for inside in re.findall(r"\[([^\]]*)\]", signature) for word in inside.split(",") if word.isalnum()]
-
-
-def run_children(
-    todo: VerifyJob,
-    chosen: Sequence[Signature],
-    kind: type[Report],
-    died: Callable[[Signature, str], Report],
-    limit: float | None = None,
-) -> list[Report]:
-    """Runs the child until every function has a report: one that kills it is reported, and left out the next time.
-
-    So is one that does not come back: a child is stopped after ``limit`` seconds, if there is a limit.
-    """
-    folder = Path(todo.folder)
-    reports: list[Report] = []
-    while len(reports) < len(chosen):
-        done = _run_child(folder, dataclasses.replace(todo, first=len(reports)), limit)
-        while len(reports) < len(chosen) and (report := job.read_report(folder, len(reports), kind)) is not None:
-            reports.append(report)
-        if len(reports) < len(chosen):
-            signature = chosen[len(reports)]
-            if not job.was_started(folder, len(reports)):
-                raise AotError(f"the process that calls '{todo.package}' failed\n{done.words()}".rstrip())
-            reports.append(died(signature, job.lost_by(folder, len(reports)) or _last_words(done)))
-    return reports
-
-
-def _run_child(folder: Path, todo: VerifyJob, limit: float | None) -> process.Completed:
-    """One process with a job in ``folder``; raises what it says is impossible."""
-    job.write(folder, job.JOB, todo)
-    done = process.run_for([sys.executable, "-m", "aot.verifying.child", folder], limit)
-    job.raise_failure(folder)
-    return done
-
-
-def _last_words(done: process.Completed) -> str:
-    last = done.words().splitlines()[-1:] or ["it said nothing"]
-    return f"the process ended with {process.exit_text(done.returncode)} in this function: {last[0]}"
 
 
 def _died(signature: Signature, note: str) -> FunctionReport:

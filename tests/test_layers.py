@@ -53,7 +53,10 @@ FRONT = (
         "aot.bench",
         "aot.chart",
         "aot.tune",
+        "aot.tunebuild",
+        "aot.tunechoice",
         "aot.tunerace",
+        "aot.children",
     ),
 )
 """What stages and doors never import."""

@@ -44,12 +44,16 @@ def test_a_tool_that_hangs() -> None:
         process.run(python("import time; time.sleep(30)"), timeout=0.2)
 
 
-def test_a_command_that_is_given_some_time_only() -> None:
-    hangs = python("import time; time.sleep(9)")
-    done = process.run_for(hangs, 0.2)
+def test_a_command_that_is_watched() -> None:
+    looks: list[str] = []
+    done = process.watch(python("import time; print('begun', flush=True); time.sleep(9)"), lambda: "enough")
     assert process.exit_text(done.returncode) == "SIGKILL"
-    assert "did not end within 0.2 seconds" in done.words()
-    assert process.run_for(python("print(1)"), None).stdout == b"1\n"
+    assert done.words() == "enough"
+    done = process.watch(
+        python("import sys, time; time.sleep(0.5); print(1); sys.exit('no')"), lambda: looks.append("") or ""
+    )
+    assert (done.returncode, done.stdout, done.words()) == (1, b"1\n", "no")
+    assert looks
 
 
 def test_names_are_not_looked_up_in_path() -> None:

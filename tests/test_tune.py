@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +15,17 @@ from typing import Any
 import fakecuda
 import pytest
 
-from aot import config, configfiles, plan, tune, tunecandidates, tunedfile, tunerace
+from aot import config, configfiles, driver, plan, tune, tunebuild, tunecandidates, tunechoice, tunedfile, tunerace
 from aot.errors import AotError, ConfigError
 from aot.pipeline import BuildRequest
+from aot.report import Silent
+from aot.tunebuild import Course
 from aot.tunecandidates import Candidate
+from aot.tunechoice import Choosable, TuneRequest
 from aot.tunedfile import Pick
-from aot.tunerace import Course
 from aot.verifying import job, race, signature
 from aot.verifying.checks import Setup
+from aot.verifying.installed import installed
 from aot.verifying.job import Sizes, VerifyJob
 from aot.verifying.place import Cpu
 
@@ -45,6 +49,8 @@ def test_candidates_hold_the_row_and_are_others() -> None:
         "columns: width 1",
     ]
     assert tunecandidates.limited(found, 3) == [found[0], found[len(found) // 3], found[2 * len(found) // 3]]
+    sooner = tunecandidates.far_apart_first(found[:7])
+    assert [found.index(each) for each in sooner] == [0, 4, 2, 6, 1, 5, 3]
 
 
 def pick(function: str, threads: int, source: str = "s") -> Pick:
@@ -91,10 +97,13 @@ def test_candidates_are_built_with_the_settings_of_their_source(tmp_path: Path) 
     own = 'precision = "tf32"\nfully-masked = "zero"\naccumulate = "native"'
     (tmp_path / "aot.toml").write_text(f"edition = 1\n[source.s]\n{own}\n")
     (source,) = plan.plan(BuildRequest((str(tmp_path),), archs="sm_90", ptx=False)).sources
-    course = Course(source, "double", 1, (), (), 0)
-    written = config.parse(tunerace._files(course, {"c1": Candidate("row", ())})["aot.toml"].decode(), "aot.toml")
+    course = Course(source, "double", 2, (), (), 0, until=0.0, jobs=1, base=((1, Candidate("row")),))
+    files = tunebuild._files(course, {"c1": Candidate("long-row", (("threads", 64),))})
+    written = config.parse(files["aot.toml"].decode(), "aot.toml")
     expected = config.parse(f"edition = 1\n[source.s]\n{own}\n", "").source("s")
     assert [replace(each, wishes=()) for each in written.sources.values()] == [expected, expected]
+    wishes = [[(each.region, each.schedule, each.sizes) for each in one.wishes] for one in written.sources.values()]
+    assert wishes == [[(1, "row", ())], [(1, "row", ()), (2, "long-row", (("threads", 64),))]]
 
 
 @pytest.mark.parametrize(("text", "dims", "message"), [("garbage", (), "not valid TOML"), ("", ("m=x",), "--dims")])
@@ -105,7 +114,7 @@ def test_what_is_wrong_is_said_before_anything_is_built(
     if text:
         (tmp_path / configfiles.TUNED_NAME).write_text(text)
     with pytest.raises(AotError, match=message):
-        tune.choosable(tune.TuneRequest((str(tmp_path),), dims=dims, archs="sm_90"))
+        tunechoice.choosable(TuneRequest((str(tmp_path),), dims=dims, archs="sm_90"))
 
 
 def test_those_that_give_what_the_first_gives_are_timed() -> None:
@@ -124,14 +133,114 @@ def test_those_that_give_what_the_first_gives_are_timed() -> None:
         ]
     }
     known = signature.signatures(manifest)
-    todo = VerifyJob("", "", "tuned", "host", tuple(each.full_name for each in known), mode=job.RACE)
+    todo = VerifyJob("", "", "tuned", "host", tuple(each.full_name for each in known), mode=job.TRY)
     setup, sizes = Setup(todo, package, (Cpu(),), None), Sizes((1000,), ("m",))
-    check = race.checker(setup, known[0], sizes)
-    notes = [check(each).note for each in known]
+    tried = race.tryer(setup, known[0], sizes)
+    found = [tried(each) for each in known]
+    notes = [each.note for each in found]
     assert notes[:2] == ["", ""]
     assert notes[2].startswith("wrong: result 0[")
     assert notes[3] == "refused: not today"
-    assert len(race.seconds(setup, known[:2], sizes)) == 2
+    assert [each.seconds > 0 for each in found] == [True, True, False, False]
+    turns: list[tuple[int, str]] = []
+    seconds = race.rounds(setup, known[:2], sizes, lambda number, step: turns.append((number, step)))
+    assert [len(each) for each in seconds] == [2] * race.FEWEST
+    assert turns[:6] == [(0, "begins"), (1, "begins"), (0, "0"), (1, "0"), (1, "1"), (0, "1")]
+
+
+DEFAULT_ROUNDS = (1.0, 1.1, 0.9, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"c1": (0.9, 0.9, 0.8, 0.9), "c2": (0.8, 0.8, 0.8, 0.8)}, "c2"),
+        ({"c1": (0.99, 1.09, 0.89, 0.99)}, ""),
+        ({"c1": (0.1, 1.2, 1.0, 0.1)}, ""),
+        ({"c1": (0.9, 1.0, 1.0, 0.9)}, "c1"),
+        ({}, ""),
+    ],
+    ids=["the fastest of two", "less than 2 %", "not in three of four rounds", "in three of four", "none"],
+)
+def test_who_wins(others: dict[str, tuple[float, ...]], expected: str) -> None:
+    assert tunerace.fastest({"c0": DEFAULT_ROUNDS, **others}) == expected
+
+
+PACKAGE = """\
+import os, sys, time
+from types import SimpleNamespace
+
+class CudaError(Exception):
+    pass
+
+def dies_in_a_race(x):
+    if "race" in sys.argv[1]:
+        os.abort()
+    return x
+
+def hangs(x):
+    time.sleep(1000)
+
+c0 = c1 = SimpleNamespace(f=lambda x: x)
+c2 = SimpleNamespace(f=lambda x: os.abort())
+c3 = SimpleNamespace(f=hangs)
+c4 = SimpleNamespace(f=dies_in_a_race)
+"""
+
+
+def stand_in(folder: Path) -> None:
+    """A package ``tuned`` of which some functions end their process, or never."""
+    x = {"name": "x", "kind": "tensor", "dtype": "f32", "shape": [None], "layout": None, "role": "in"}
+    function = {"name": "f", "level": "tensor", "gpu": True, "cpu": False, "cost": None}
+    function |= {"args": [x], "results": [{**x, "argument": None}]}
+    modules = [{"name": f"c{number}", "functions": [function], "kernels": []} for number in range(5)]
+    (folder / "tuned").mkdir(parents=True)
+    (folder / "tuned" / "__init__.py").write_text(PACKAGE)
+    (folder / "tuned" / "aot.json").write_text(json.dumps({"schema": 1, "package": "tuned", "modules": modules}))
+
+
+def test_candidates_that_die_or_never_end_are_left_out(
+    fake_cuda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in fakecuda.environment(fake_cuda, {"capability": 90}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(fakecuda.ROOT))
+    monkeypatch.setattr(tunerace, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(tunerace, "NEAR", 1e9)
+    stand_in(tmp_path)
+    source: Any = SimpleNamespace(file=SimpleNamespace(name="s"))
+    course = Course(source, "f", 1, ("m=8",), (), 0, until=time.monotonic() + 100, jobs=1)
+    told: list[str] = []
+    tell = SimpleNamespace(progress=lambda done, total, what: told.append(f"{done}/{total} {what}"))
+    named = {f"c{number}": Candidate("row", (("threads", number),)) for number in range(1, 5)}
+    found = tunerace.measured(course, installed(str(tmp_path), tmp_path / "x"), named, tmp_path, tell)  # type: ignore[arg-type]
+    assert set(found.seconds) == {"c0", "c1", "c4"}
+    assert set(found.rounds) == {"c0", "c1"}
+    assert found.notes == {
+        "c2": "the process ended with SIGABRT in this function: it said nothing",
+        "c3": "the process ended with SIGKILL in this function: it did not end within 3 seconds",
+        "c4": "the process ended with SIGABRT in this function: it said nothing",
+    }
+    assert [each.partition(":")[0] for each in told] == ["1/5 as it is", "2/5 row", "5/5 row"]
+    again = tmp_path / "again"
+    with pytest.raises(AotError, match=r"s\.f cannot be timed: the time was up"):
+        tunerace.measured(replace(course, until=0.0), installed(str(tmp_path), tmp_path / "x"), named, again, Silent())
+
+
+def test_what_is_compiled_when_half_of_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s.mlir").write_text(DOUBLE + DOUBLE.replace("@double", "@other"))
+    monkeypatch.setattr(driver, "capabilities", lambda: ((9, 0),))
+    (source,) = plan.plan(BuildRequest((str(tmp_path),), archs="sm_90", ptx=False)).sources
+    course = Course(source, "double", 1, (), (), 0, until=0.0, jobs=1)
+    widths = {f"c{number}": Candidate("pointwise", (("width", 2**number),)) for number in range(1, 4)}
+    widths["c1"] = Candidate("long-row")
+    notes = tunebuild.build(course, widths, tmp_path / "work", Silent())
+    assert set(notes) == {"c1", "c3"}
+    assert notes["c1"].startswith("not built: ")
+    assert notes["c3"] == tunebuild.OVER
+    manifest = installed(str(tmp_path / "work" / tunebuild.WHEELS), tmp_path / "package").manifest
+    functions = [f"{module['name']}.{each['name']}" for module in manifest["modules"] for each in module["functions"]]
+    assert functions == ["c0.double", "c2.double"]
 
 
 def tuned(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -157,6 +266,11 @@ def test_candidates_are_built_called_and_timed(fake_cuda: Path, tmp_path: Path) 
     assert all(row["median_s"] for row in rows)
     assert rows[0]["note"] == "default"
     assert configfiles.load(tmp_path).tuned
+    (tmp_path / "double.mlir").write_text(DOUBLE.replace("addf", "mulf"))
+    done = tuned(tmp_path, "--budget", "1", **fake)
+    assert done.returncode == 1
+    assert "note: double.double, region 1 is left out: the time was up" in done.stderr
+    assert "hint: give it more with --budget" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,33 +313,41 @@ def test_letters_and_arguments_belong_to_some_function(fake_cuda: Path, tmp_path
 def test_what_cannot_be_timed_costs_nothing_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     best = Candidate("row", (("threads", 64),))
     names = ("f", "g", "h")
-    regions = [
-        tune.Choosable(SimpleNamespace(file=SimpleNamespace(name="s")), name, 1, Candidate("row"), (best,))  # type: ignore[arg-type]
-        for name in names
-    ]
+    source: Any = SimpleNamespace(file=SimpleNamespace(name="s"))
+    regions = [Choosable(source, name, 1, Candidate("row"), (best,)) for name in names]
+    bases: list[Any] = []
 
     def run(course: Course, *_: Any) -> tunerace.Times:
+        bases.append(course.base)
         if course.function == "g":
             raise AotError("s.g cannot be timed: it is too slow\nmore")
-        return tunerace.Times(2.0, {best: 1.0}, {}, "m=1")
+        return tunerace.Times(2.0, {best: 1.0}, {}, "m=1", best)
 
     monkeypatch.setattr(tune.driver, "ask", lambda: SimpleNamespace(devices=[SimpleNamespace(name="an H200")]))
     monkeypatch.setattr(tune, "choosable", lambda *_: regions)
     monkeypatch.setattr(tunerace, "run", run)
-    found = tune.tune(tune.TuneRequest(("s.mlir",)))
-    assert [each.function for each in found.picks] == ["f", "h"]
+    regions.append(Choosable(source, "h", 2, Candidate("row"), (best,)))
+    found = tune.tune(TuneRequest(("s.mlir",)))
+    assert [each.function for each in found.picks] == ["f", "h", "h"]
+    assert bases == [(), (), (), ((1, best),)]
+    assert [row.note for row in found.rows if row.function == "s.h"] == [
+        "default",
+        "taken",
+        "default, with what was taken above",
+        "taken",
+    ]
     assert found.tuned == (("s", "f"), ("s", "h"))
     assert [row.note for row in found.rows if row.function == "s.g"] == ["s.g cannot be timed: it is too slow"]
     regions[:] = regions[1:2]
     with pytest.raises(AotError, match="cannot be timed"):
-        tune.tune(tune.TuneRequest(("s.mlir",)))
+        tune.tune(TuneRequest(("s.mlir",)))
 
 
 def test_tuned_settings_name_functions_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "s.mlir").write_text(DOUBLE)
     (tmp_path / configfiles.TUNED_NAME).write_text("edition = 1\n[source.s.function.doubel]\nwidth = 1\n")
     with pytest.raises(ConfigError, match=r"aot\.tuned\.toml:2: .* no tensor-level function 'doubel'; did you mean"):
-        tune.choosable(tune.TuneRequest((str(tmp_path),), archs="sm_90"))
+        tunechoice.choosable(TuneRequest((str(tmp_path),), archs="sm_90"))
 
 
 def test_functions_that_aot_toml_speaks_of_are_named(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ class Request:
     options: Options = field(default_factory=Options)
     passes: tuple[str, ...] = ()
     """The source's own passes, run first."""
+    only: tuple[str, ...] = ()
+    """Tensor-level functions that are wanted, and nothing else; empty: everything."""
     script: str | None = None
     """Path of a transform script that lies beside the source, run next."""
     cpus: tuple[str, ...] = ()
@@ -132,7 +134,7 @@ def _arguments(functions: Sequence[Function], source: str) -> dict[str, list[str
 
 def _parts(module: mlir.Module, request: Request) -> level.Parts:
     """The source by level; what is wished for is there."""
-    parts = level.split(module)
+    parts = level.only(level.split(module), request.only)
     tops = [] if parts.tensor is None else level.public_functions(parts.tensor)
     wishes.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
     return parts

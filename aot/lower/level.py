@@ -12,6 +12,7 @@ True
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -142,6 +143,14 @@ def split(module: mlir.Module) -> Parts:
     _keep(launch, {name for name, level in levels.items() if level == LAUNCH}, device=True)
     _keep(module, {name for name, level in levels.items() if level == TENSOR}, device=False)
     return Parts(module, launch)
+
+
+def only(parts: Parts, names: Sequence[str]) -> Parts:
+    """Some tensor-level functions; everything when none are named."""
+    if not names or parts.tensor is None:
+        return parts
+    _keep(parts.tensor, set(names), device=False)
+    return Parts(parts.tensor, None)
 
 
 def targets(module: mlir.Module) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,37 +44,36 @@ def _work(todo: VerifyJob, folder: Path) -> None:
     chosen_places = tuple(each for each in places() if todo.where in ("", each.name))
     setup = checks.Setup(todo, package, chosen_places, against)
     known = {each.full_name: each for each in signatures(manifest(package))}
-    chosen = [(number, known[name]) for number, name in enumerate(todo.functions) if number >= todo.first]
-    kinds = {job.CHECK: _checker, job.SIZE: _sizer, job.TIME: _timer, job.RACE: _racer}
-    work = kinds[todo.mode](setup, folder)
-    for number, signature in chosen:
-        job.started(folder, number)
-        try:
-            report = work(number, signature)
-        except GpuError as error:
-            job.lost(folder, number, error.message)
+    chosen = [known[name] for name in todo.functions]
+    number = todo.first
+    try:
+        if todo.mode == job.RACE:
+            _race(setup, chosen, folder)
             return
-        job.write(folder, f"{number}.json", report)
-    if todo.mode == job.RACE:
-        _race(setup, folder)
+        work = _WORKS[todo.mode](setup, chosen[0], folder)
+        for number, signature in list(enumerate(chosen))[todo.first :]:
+            job.started(folder, number)
+            job.write(folder, f"{number}.json", work(number, signature))
+    except GpuError as error:
+        job.lost(folder, number, error.message)
 
 
 Work = Callable[[int, "Signature"], object]
 
 
-def _checker(setup: Setup, folder: Path) -> Work:
+def _checker(setup: Setup, first: Signature, folder: Path) -> Work:
     from aot.verifying import checks
 
     return lambda number, signature: checks.check(setup, signature)
 
 
-def _sizer(setup: Setup, folder: Path) -> Work:
+def _sizer(setup: Setup, first: Signature, folder: Path) -> Work:
     from aot.verifying import timed
 
     return lambda number, signature: timed.find_sizes(setup, signature)
 
 
-def _timer(setup: Setup, folder: Path) -> Work:
+def _timer(setup: Setup, first: Signature, folder: Path) -> Work:
     from aot.verifying import timed
 
     measured = timed.bandwidths(setup.places)
@@ -83,27 +82,21 @@ def _timer(setup: Setup, folder: Path) -> Work:
     return lambda number, signature: timed.time_function(setup, signature, sizes[number], measured)
 
 
-def _racer(setup: Setup, folder: Path) -> Work:
+def _tryer(setup: Setup, first: Signature, folder: Path) -> Work:
     from aot.verifying import race
 
-    check = race.checker(setup, _named(setup)[0], setup.job.sizes[0])
-    return lambda number, signature: check(signature)
+    tried = race.tryer(setup, first, setup.job.sizes[0])
+    return lambda number, signature: tried(signature)
 
 
-def _race(setup: Setup, folder: Path) -> None:
-    """The last part of a race: times of the functions that may take part."""
+def _race(setup: Setup, chosen: Sequence[Signature], folder: Path) -> None:
     from aot.verifying import race
 
-    reports = [job.read_report(folder, number, job.RaceReport) for number in range(len(setup.job.functions))]
-    running = [each for each, found in zip(_named(setup), reports, strict=True) if found is not None and not found.note]
-    job.write(folder, job.SECONDS, job.Seconds(race.seconds(setup, running, setup.job.sizes[0])))
+    found = race.rounds(setup, chosen, setup.job.sizes[0], lambda number, step: job.take_turn(folder, number, step))
+    job.write(folder, job.ROUNDS, job.Rounds(found))
 
 
-def _named(setup: Setup) -> list[Signature]:
-    from aot.verifying.signature import signatures
-
-    known = {each.full_name: each for each in signatures(manifest(setup.package))}
-    return [known[name] for name in setup.job.functions]
+_WORKS = {job.CHECK: _checker, job.SIZE: _sizer, job.TIME: _timer, job.TRY: _tryer}
 
 
 def need_numpy() -> None:

@@ -18,9 +18,10 @@ from aot.errors import AotError
 
 JOB, FAILURE, BANDWIDTHS = "job.json", "error.json", "bandwidths.json"
 
-CHECK, SIZE, TIME, RACE = "check", "size", "time", "race"
-"""What to do with functions: compare; find extents to time; time; time those that agree with the first."""
-SECONDS = "seconds.json"
+CHECK, SIZE, TIME, TRY, RACE = "check", "size", "time", "try", "race"
+"""What to do with functions: compare; find extents to time; time; compare with the first and time roughly; time in
+turns."""
+ROUNDS, TURN = "rounds.json", "turn"
 
 Report = TypeVar("Report")
 
@@ -62,7 +63,9 @@ class VerifyJob:
     """``cpu`` or ``gpu``; empty: both."""
     mode: str = CHECK
     sizes: tuple[Sizes, ...] = ()
-    """In mode ``TIME``, one for each function; in mode ``RACE``, one for all."""
+    """In mode ``TIME``, one for each function; in modes ``TRY`` and ``RACE``, one for all."""
+    seconds: float = 0.0
+    """That a race may take, about."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +125,21 @@ class TimedReport:
 
 
 @dataclass(frozen=True)
-class RaceReport:
-    """Whether a function may take part."""
+class Tried:
+    """Whether a function may take part in a race."""
 
     note: str = ""
     """Why not."""
+    seconds: float = 0.0
+    """Of a call, from few calls."""
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """Of those that take part, per call, in their order."""
+class Rounds:
+    """A race."""
 
-    medians: tuple[float, ...]
+    seconds: tuple[tuple[float, ...], ...]
+    """Per call: for each round those of all functions, in their order."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +191,23 @@ def lost_by(folder: Path, number: int) -> str:
     return fileset.read_file(path).decode() if path.is_file() else ""
 
 
+def take_turn(folder: Path, number: int, step: str) -> None:
+    """Tells whose turn it is in a race, and in which step of it."""
+    fileset.write_file(folder / TURN, f"{number} {step}".encode())
+
+
+def turn(folder: Path) -> str:
+    """What ``take_turn`` told last; empty before."""
+    path = folder / TURN
+    return fileset.read_file(path).decode() if path.is_file() else ""
+
+
 def was_started(folder: Path, number: int) -> bool:
     return (folder / f"{number}.started").is_file()
+
+
+def has_report(folder: Path, number: int) -> bool:
+    return (folder / f"{number}.json").is_file()
 
 
 def read_report(folder: Path, number: int, kind: type[Report]) -> Report | None:

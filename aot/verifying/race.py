@@ -1,33 +1,37 @@
 """Functions that should do the same, against each other: are results those of the first one, and how fast is each?
 
-In: a Setup, functions with one signature, extents. Out: RaceReports, and seconds per call. Calls take turns in rounds,
-so that clocks and neighbours treat all alike.
+In: a Setup, functions with one signature, extents. Out: Tried, for one function after the other; then, for those that
+may be the fastest, seconds per call. Calls take turns in rounds, so that clocks and neighbours treat all alike.
 
->>> seconds(setup, functions, sizes)                                             # doctest: +SKIP
+>>> rounds(setup, functions, sizes, tell)[0]                                     # doctest: +SKIP
 (1.2e-05, 1.1e-05)
 """
 
 from __future__ import annotations
 
 import functools
-import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from aot.verifying import checks, place, timing, values
 from aot.verifying.checks import Case, Setup
-from aot.verifying.job import RaceReport, Sizes
+from aot.verifying.job import Sizes, Tried
 from aot.verifying.place import Outcome, Place
 from aot.verifying.shapes import Shape
 from aot.verifying.signature import Dim, Signature
 
-ROUNDS = 15
+ROUNDS, FEWEST = 21, 3
 BATCH_S = 0.004
 """Seconds that the calls of a function take in one round, at least."""
+ROUGH = 3
+"""Batches of a rough timing, the best of which counts."""
+SLOW_S = 0.1
+"""Calls that take longer are timed roughly by one of them."""
 
 
-def checker(setup: Setup, first: Signature, sizes: Sizes) -> Callable[[Signature], RaceReport]:
-    """Compares functions with ``first``, at the given extents."""
+def tryer(setup: Setup, first: Signature, sizes: Sizes) -> Callable[[Signature], Tried]:
+    """Compares functions with ``first``, at the given extents, and times those that agree with it."""
 
     arguments = _arguments(setup, first, sizes)
 
@@ -35,34 +39,57 @@ def checker(setup: Setup, first: Signature, sizes: Sizes) -> Callable[[Signature
     def expected() -> Outcome:
         return _outcome(setup, _case(first, sizes, arguments))
 
-    def check(signature: Signature) -> RaceReport:
+    def tried(signature: Signature) -> Tried:
         case = _case(signature, sizes, arguments)
         try:
             got = _outcome(setup, case)
         except checks.REFUSALS as error:
-            return RaceReport(f"refused: {checks.refusal(setup, error)}")
+            return Tried(f"refused: {checks.refusal(setup, error)}")
         value, worst = checks.farthest(setup, case, got, expected())
-        return RaceReport("" if worst.ok else f"wrong: {value}[{worst.where}] is {worst.got}, not {worst.expected}")
+        if not worst.ok:
+            return Tried(f"wrong: {value}[{worst.where}] is {worst.got}, not {worst.expected}")
+        return Tried(seconds=_roughly(_call(setup, signature, arguments), _where(setup)))
 
-    return check
+    return tried
 
 
-def seconds(setup: Setup, functions: Sequence[Signature], sizes: Sizes) -> tuple[float, ...]:
-    """Medians, per call."""
+def _roughly(call: Callable[[], Any], where: Place) -> float:
+    """Seconds of a call."""
+    once = timing.timed(call, where.wait, 1)
+    if once > SLOW_S:
+        return once
+    batch = _batch(call, where)
+    return min(timing.timed(call, where.wait, batch) / batch for _ in range(ROUGH))
+
+
+def _batch(call: Callable[[], Any], where: Place) -> int:
+    """How many calls are long enough for the clock."""
+    return max(1, min(timing.MOST_CALLS, int(BATCH_S / max(timing.timed(call, where.wait, 3) / 3, 1e-9))))
+
+
+def rounds(
+    setup: Setup, functions: Sequence[Signature], sizes: Sizes, turn: Callable[[int, str], None]
+) -> tuple[tuple[float, ...], ...]:
+    """Seconds per call of all functions, for each round; ``turn`` is told whose turn it is.
+
+    There are at least FEWEST rounds, and no more when the job's seconds have passed.
+    """
+    start = time.monotonic()
     where, arguments = _where(setup), _arguments(setup, functions[0], sizes)
-    calls = [_call(setup, each, arguments) for each in functions]
-    for call in calls:
-        timing.timed(call, where.wait, 2)
-    batches = [
-        max(1, min(timing.MOST_CALLS, int(BATCH_S / max(timing.timed(call, where.wait, 3) / 3, 1e-9))))
-        for call in calls
-    ]
-    samples: list[list[float]] = [[] for _ in calls]
-    for turn in range(ROUNDS):
+    calls, batches = [], []
+    for number, signature in enumerate(functions):
+        turn(number, "begins")
+        calls.append(_call(setup, signature, arguments))
+        batches.append(_batch(calls[-1], where))
+    found: list[tuple[float, ...]] = []
+    while len(found) < ROUNDS and (len(found) < FEWEST or time.monotonic() - start < setup.job.seconds):
+        seconds = dict.fromkeys(range(len(calls)), 0.0)
         for step in range(len(calls)):
-            number = (turn + step) % len(calls)
-            samples[number].append(timing.timed(calls[number], where.wait, batches[number]) / batches[number])
-    return tuple(map(statistics.median, samples))
+            number = (len(found) + step) % len(calls)
+            turn(number, str(len(found)))
+            seconds[number] = timing.timed(calls[number], where.wait, batches[number]) / batches[number]
+        found.append(tuple(seconds.values()))
+    return tuple(found)
 
 
 def _where(setup: Setup) -> Place:
