@@ -24,8 +24,6 @@ Version = tuple[int, int]
 
 CUBIN, PTX = "cubin", "ptx"
 
-STATIC_SHARED_LIMIT = 48 * 1024
-"""Bytes of static shared memory that a block may have, on every architecture."""
 REGISTERS_PER_BLOCK = 64 * 1024
 """32-bit registers that the threads of a block share, on every architecture of the table."""
 MAX_THREADS_PER_BLOCK = 1024

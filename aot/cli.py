@@ -27,7 +27,8 @@ from aot import __version__, cachecommand, commands, fileset, report
 from aot.configvalues import COMPRESS
 from aot.errors import AotError, Interrupted
 
-BUG, INTERRUPTED = 70, 130
+BUG = 70
+"""Exit code of a bug of ours; the others are those of the errors."""
 ISSUES = "the project's issue tracker"
 
 

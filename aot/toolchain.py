@@ -57,9 +57,8 @@ class Toolchain:
     llc: Path
     llvm_version: str
     """Of llc: ``22.1.8``."""
-    nvdisasm: Path | None = None
-    """For inspection only; None when no package has it."""
     cuobjdump: Path | None = None
+    """For inspection only; None when no package has it."""
 
     @property
     def toolkit(self) -> Path:
@@ -98,7 +97,6 @@ def find(
         opt=opt,
         llc=llc,
         llvm_version=said.llvm_version,
-        nvdisasm=_first(place / "nvdisasm" for place in extras),
         cuobjdump=_first(place / "cuobjdump" for place in extras),
     )
 

@@ -200,7 +200,6 @@ def renamed(function: str) -> CompiledSource:
     )
 
 
-BYTE = Argument("x", ScalarType("i8"), "scalar")
 DEEP = ArrayType("tensor", "f32", (1,) * 17)
 WRONG: dict[str, tuple[CompiledSource, str]] = {
     "two functions of one name": (renamed("inplace"), "two functions or kernels called 'inplace'"),

@@ -66,11 +66,6 @@ class Spaces:
             return MIXED
         return next((kind for kind in (HOST, DEVICE, SHARED) if kind in kinds), UNKNOWN)
 
-    def only_origin(self, value: mlir.Value) -> mlir.Value | None:
-        """The one allocation or argument that the value is (a view of); None when there are several or none."""
-        found = self.origins.get(value, frozenset())
-        return next(iter(found)) if len(found) == 1 else None
-
     @classmethod
     def read(cls, module: mlir.Module) -> Spaces:
         """Follow all memrefs of the module's host functions."""

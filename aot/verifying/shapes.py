@@ -19,7 +19,7 @@ from aot.verifying.signature import TENSOR, Dim, Signature
 PAST_A_TILE = ((257, 129, 65, 33, 17), (129, 33, 17, 5, 3), (65, 9, 5, 3, 2), (33, 5, 3, 2, 2))
 """Extents one past what schedules use as a tile; the last dimension gets the largest. The first that is affordable."""
 MOST_ELEMENTS, MOST_OPERATIONS = 1 << 22, 1 << 30
-BASE, EDGE = "as found", "edge"
+BASE = "as found"
 
 
 @dataclass(frozen=True)

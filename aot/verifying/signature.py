@@ -16,7 +16,7 @@ Dim = tuple[int, int]
 """A dynamic dimension: (number of the argument, axis)."""
 
 TENSOR = "tensor"
-IN, DESTINATION, REF, SCALAR = "in", "destination", "ref", "scalar"
+DESTINATION, REF, SCALAR = "destination", "ref", "scalar"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ class Worker:
 
     def __init__(self, core: str, fake: str = "") -> None:
         self._core = ctypes.CDLL(core)
-        self._core.aot_last_error.restype = ctypes.c_char_p
         self._core.aot_error_name.restype = ctypes.c_char_p
         if fake:
             self._fake = ctypes.CDLL(fake)
@@ -129,9 +128,6 @@ class Worker:
 
     def error_name(self, code: int) -> str:
         return str(self._core.aot_error_name(code).decode())
-
-    def last_error(self) -> str:
-        return str(self._core.aot_last_error().decode())
 
     def current(self) -> int:
         """The thread's current context, as the driver sees it."""

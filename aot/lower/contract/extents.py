@@ -16,29 +16,12 @@ from aot.lower.contract.problem import Factor, Problem
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import VECTOR_BYTES, Extent
 
-_ENOUGH = 96
-"""Tiles that keep most of a large GPU busy."""
-
 
 def whole_vectors(job: Problem, width: int) -> ir.Value | bool:
     """Whether results, and what is read with them, are vectors of a width, aligned."""
     arrays = job.epilogue.arrays()
     wide = [problem.is_wide(each.memory, each.strides) for each in arrays if each.along_n]
     return problem.all_of([problem.is_multiple(job.n, width), *wide])
-
-
-def many_tiles(job: Problem, rows: int, columns: int) -> ir.Value | bool:
-    """Whether tiles of the size are enough for the whole GPU."""
-    sides = ((job.m, rows), (job.n, columns), *((each, 1) for each in job.batch))
-    if all(each.static is not None for each, _ in sides):
-        total = 1
-        for each, size in sides:
-            total *= -(-(each.static or 0) // size)
-        return total >= _ENOUGH
-    count = Word(rtcalls.index(1))
-    for each, size in sides:
-        count = Word(each.value).tiles(size) * count
-    return arith.CmpIOp(arith.CmpIPredicate.uge, count.value, rtcalls.index(_ENOUGH)).result
 
 
 Number = Word | int
