@@ -26,6 +26,8 @@ CUBIN, PTX = "cubin", "ptx"
 
 REGISTERS_PER_BLOCK = 64 * 1024
 """32-bit registers that the threads of a block share, on every architecture of the table."""
+WARP = 32
+"""Threads that run together, on every architecture."""
 MAX_THREADS_PER_BLOCK = 1024
 MAX_PTX: Version = (9, 0)
 """Newest PTX ISA that LLVM 22 writes."""

@@ -9,6 +9,7 @@ In: options. Out: tables on standard output, remarks and verdicts on standard er
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,33 @@ if TYPE_CHECKING:
     from aot.verify import Verified
 
 
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
+_JOBS = click.option(
+    "-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs."
+)
+_CALLS = (
+    click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated."),
+    click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis."),
+    click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie."),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values."),
+)
+
+
+def _calls(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of commands that call a package's functions: which ones, and with what."""
+    for option in reversed(_CALLS):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("package", metavar="WHEEL|PACKAGE")
-@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
-@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
-@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
+@_calls
 @click.option("--against", metavar="host|FILE.py|FILE.npz", help="What is right.  [default: host, where a GPU is]")
 @click.option("--rtol", type=click.FloatRange(0), help="Relative tolerance. Default: by type and length of sums.")
 @click.option("--atol", type=click.FloatRange(0), help="Absolute tolerance. Default: by type and length of sums.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_JSON
 def verify(package: str, as_json: bool, **options: Any) -> None:
     """Call every function of a package and compare: GPU with CPU code, or either with a reference."""
     from aot import verify as verifier
@@ -54,9 +72,9 @@ def _show_verified(found: Verified) -> None:
 @click.command()
 @click.option("--archs", metavar="LIST", help="What to build for.  [default: sm_80,sm_90,host]")
 @click.option("--keep", metavar="DIR", help="Keep the wheel there.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
-@click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_JOBS
+@_QUIET
+@_JSON
 def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_json: bool) -> None:
     """Build the examples, install them in a scratch folder, and check them on the GPU, if any, and the CPU."""
     from aot import demo as demonstration
@@ -79,13 +97,10 @@ def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_
 
 @click.command()
 @click.argument("package", metavar="WHEEL|PACKAGE")
-@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
-@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
-@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
+@_calls
 @click.option("--on", type=click.Choice(["cpu", "gpu"]), help="Only there. Default: wherever the functions run.")
 @click.option("--plot", metavar="FILE.png|FILE.svg", help="Draw a bar chart.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_JSON
 def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None:
     """Time every function of a package, on the GPU, if any, and the CPU."""
     from aot import bench as timer
@@ -107,19 +122,16 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
 
 @click.command()
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True)
-@click.option("--function", "functions", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
-@click.option("--dims", multiple=True, metavar="m=64,x.1=128", help="Extents, by letter or by argument and axis.")
-@click.option("--range", "ranges", multiple=True, metavar="ids=0:n", help="Where an argument's values lie.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other values.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
+@_calls
+@_JOBS
 @click.option(
     "--budget", type=click.FloatRange(1), default=600, show_default=True, help="Seconds for all of it, about."
 )
 @click.option("--list", "listed", is_flag=True, help="Show candidates and measure nothing; needs no GPU.")
 @click.option("--archs", metavar="ARCH", help="What --list is for.  [default: native]")
 @click.option("--dry-run", is_flag=True, help="Measure, but write nothing.")
-@click.option("-q", "--quiet", is_flag=True, help="Show the result only.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_QUIET
+@_JSON
 def tune(listed: bool, dry_run: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Measure schedules and sizes of functions on this GPU, and keep the fastest for `aot build`."""
     from aot import tune as tuner

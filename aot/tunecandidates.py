@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from aot.arch import WARP
 from aot.wishes import MMA, WGMMA
 
 Sizes = tuple[tuple[str, int], ...]
@@ -20,7 +21,6 @@ _WIDTHS = (1, 2, 4, 8, 16)
 _BLOCKS = (128, 256, 512, 1024)
 _TURNS = (1, 2, 4)
 """Vectors that a thread reads in one turn of a loop."""
-_WARP = 32
 _OTHER_ROWS = ("row", "long-row", "cluster-row", "slices", "any-row")
 _LOOPS = ("long-row", "cluster-row")
 _WGMMA = (
@@ -77,10 +77,10 @@ def _dealt(tile: Mapping[str, int]) -> Iterator[Candidate]:
     threads, vectors, width = tile["threads"], tile["vectors"], tile["width"]
     for wide in (width, width // 2):
         reach = threads * vectors * width
-        for group in (8, 16, _WARP, 64, *_BLOCKS):
+        for group in (8, 16, WARP, 64, *_BLOCKS):
             held = -(-reach // (group * max(1, wide)))
             if wide and held <= 16:
-                for rows in (1, 2, 4, 8, 16) if group <= _WARP else (1,):
+                for rows in (1, 2, 4, 8, 16) if group <= WARP else (1,):
                     if group * rows >= 64:
                         yield Candidate("row", (("threads", group), ("rows", rows), ("vectors", held), ("width", wide)))
 

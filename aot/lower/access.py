@@ -13,33 +13,16 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
-from aot.lower import devicework, leftovers, level, views
+from aot.lower import devicework, effects, leftovers, level, views
 from aot.lower.memory import DEVICE, HOST, MIXED, SHARED, Spaces
 
-PASS_ON = frozenset(
-    {
-        "arith.select",
-        "cf.br",
-        "cf.cond_br",
-        "cf.switch",
-        "func.call",
-        "func.return",
-        "gpu.alloc",
-        "gpu.host_register",
-        "gpu.host_unregister",
-        "gpu.launch",
-        "gpu.launch_func",
-        "gpu.memcpy",
-        "gpu.memset",
-        "gpu.wait",
-        "memref.dim",
-        "memref.rank",
-        "memref.extract_aligned_pointer_as_index",
-        "nvgpu.tma.create.descriptor",
-        "builtin.unrealized_conversion_cast",
-        "memref.distinct_objects",
-    }
-)
+PASS_ON = effects.HAND_ON | {
+    "gpu.wait",
+    "memref.dim",
+    "memref.distinct_objects",
+    "memref.extract_aligned_pointer_as_index",
+    "memref.rank",
+}
 """Operations that touch no memory through their memref operands, or may touch either side's."""
 
 HOST_GPU_OPS = frozenset(

@@ -10,11 +10,11 @@ named again inside them, so that outlining puts the constant into the device mod
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import memref
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import search, views
+from aot.lower import rtcalls, search, views
 
 _READERS = frozenset(
     {
@@ -100,11 +100,7 @@ def _device_copy(value: mlir.Value) -> mlir.Value:
     """A row-major copy at the insertion point, in the type of ``value``."""
     wanted = ir.MemRefType(value.type)
     plain = ir.MemRefType.get(wanted.shape, wanted.element_type, memory_space=wanted.memory_space)
-    sizes = []
-    for axis, extent in enumerate(wanted.shape):
-        if extent == ir.ShapedType.get_dynamic_size():
-            sizes.append(memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result)
-    copy = memref.AllocOp(plain, sizes, []).result
+    copy = memref.AllocOp(plain, rtcalls.dynamic_sizes(value), []).result
     memref.CopyOp(value, copy)
     return copy if plain == wanted else memref.CastOp(wanted, copy).result
 

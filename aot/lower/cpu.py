@@ -29,14 +29,12 @@ from aot.lower import (
     cpumath,
     cpuparallel,
     cpustack,
-    frontend,
-    numerics,
     resultextents,
     results,
     settled,
-    shapecheck,
     signature,
     smallfloat,
+    tensor,
 )
 from aot.lower.tensor import Options
 from aot.mlir import Dumper
@@ -74,34 +72,25 @@ class CpuCode:
 
 def copy(module: ir.Module) -> ir.Module:
     """The module again, with its locations."""
+    return ir.Module.parse(_bytecode(module), context=module.context)
+
+
+def _bytecode(module: ir.Module) -> bytes:
     data = BytesIO()
     module.operation.write_bytecode(data)
-    return ir.Module.parse(data.getvalue(), context=module.context)
+    return data.getvalue()
 
 
 def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], options: Options, dump: Dumper) -> Prepared:
     """Bring the functions to linalg on buffers; the module is used up."""
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
-    frontend.run_scripts(module)
-    frontend.refuse(module)
-    frontend.decompose(module, masked_zeros=options.masked_zeros)
-    mlir.run_passes(module, ["canonicalize"], "simplifying")
-    if options.wide_accumulation:
-        numerics.widen(module)
-    frontend.to_linalg(module)
-    frontend.fuse(module)
-    shapecheck.insert(module, functions)
-    results.aim(module, functions)
-    frontend.clean(module)
-    frontend.separate_fills(module)
+    tensor.to_linalg(module, functions, options)
     bufferize.to_memrefs(module)
     module, _ = settled.settle(module, functions)
     cpustack.to_heap(module)
     dump("cpu-buffers", module)
-    data = BytesIO()
-    module.operation.write_bytecode(data)
-    return Prepared(data.getvalue(), resultextents.found(module, functions))
+    return Prepared(_bytecode(module), resultextents.found(module, functions))
 
 
 def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) -> CpuCode:

@@ -13,10 +13,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, llvm
 
 from aot import mlir
+from aot.arch import WARP
 from aot.errors import LoweringError
-
-WARP = 32
-"""Threads of a subgroup on every NVIDIA GPU."""
 
 PREDICATED = frozenset(
     {

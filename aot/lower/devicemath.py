@@ -13,8 +13,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot import mlir
+from aot.arch import WARP
 
-SUBGROUP = 32
 _SHUFFLED_BITS = (32, 64)
 """Widths that threads can exchange; narrower values travel in 32 bits."""
 
@@ -65,7 +65,7 @@ def _subgroup_reduce(op: mlir.Operation) -> None:
     if not isinstance(value.type, (ir.FloatType, ir.IntegerType)) or kind not in COMBINE:
         return
     combine = COMBINE[kind][is_float]
-    size = _number(op, "cluster_size", SUBGROUP)
+    size = _number(op, "cluster_size", WARP)
     step = _number(op, "cluster_stride", 1) * size // 2
     while step >= _number(op, "cluster_stride", 1):
         value = combine(value, exchanged(value, step)).result
@@ -87,7 +87,7 @@ def exchanged(value: mlir.Value, step: int) -> mlir.Value:
     if narrow:
         value = value if kind == integer else arith.BitcastOp(integer, value).result
         value = arith.ExtUIOp(i32, value).result
-    distance, width = (arith.ConstantOp(i32, number).result for number in (step, SUBGROUP))
+    distance, width = (arith.ConstantOp(i32, number).result for number in (step, WARP))
     got = gpu.ShuffleOp(value, distance, width, gpu.ShuffleMode.XOR).results[0]
     if not narrow:
         return got

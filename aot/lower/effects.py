@@ -102,6 +102,26 @@ CONTROL = frozenset(
     }
 )
 """Structured control flow: moves as a whole, or runs on the host around launches."""
+HAND_ON = frozenset(
+    {
+        "arith.select",
+        "builtin.unrealized_conversion_cast",
+        "cf.br",
+        "cf.cond_br",
+        "cf.switch",
+        "func.call",
+        "func.return",
+        "gpu.alloc",
+        "gpu.host_register",
+        "gpu.host_unregister",
+        "gpu.launch",
+        "gpu.launch_func",
+        "gpu.memcpy",
+        "gpu.memset",
+        "nvgpu.tma.create.descriptor",
+    }
+)
+"""Operations of host code that hand memrefs on: they touch no memory themselves, or that of either side."""
 _TERMINATORS = frozenset(
     {
         "affine.yield",

@@ -24,27 +24,7 @@ from aot.lower.onethread import Group, outline
 
 HELPER = "dealloc_helper"
 """Prefix of the functions that the deallocation pipeline makes; they work on host memory."""
-_WITHOUT_ACCESS = effects.CONTROL | {
-    "affine.yield",
-    "arith.select",
-    "builtin.unrealized_conversion_cast",
-    "cf.br",
-    "cf.cond_br",
-    "cf.switch",
-    "func.call",
-    "func.return",
-    "gpu.alloc",
-    "gpu.dealloc",
-    "gpu.host_register",
-    "gpu.host_unregister",
-    "gpu.launch",
-    "gpu.launch_func",
-    "gpu.memcpy",
-    "gpu.memset",
-    "nvgpu.tma.create.descriptor",
-    "scf.condition",
-    "scf.yield",
-}
+_WITHOUT_ACCESS = effects.CONTROL | effects.HAND_ON | {"affine.yield", "gpu.dealloc", "scf.condition", "scf.yield"}
 """Operations that pass memrefs on without touching the memory, beside pure ones."""
 
 

@@ -21,6 +21,7 @@ from aot.errors import LoweringError
 from aot.lower import mappedloop, rtcalls, search, tiling
 from aot.lower.fast import exchange
 from aot.lower.mappedloop import BLOCK, THREAD, Loop
+from aot.lower.nests import move_body
 
 _MOST_THREADS = 1024
 _SCRATCH_BYTES = 1024
@@ -83,7 +84,7 @@ def _launch(op: ir.Operation) -> None:
     if outer.kind == BLOCK:
         with ir.InsertionPoint(end), op.location:
             indices = outer.indices(outer.positions(places[:3], places[6:9]))
-        mappedloop.move_body(op, indices, end)
+        move_body(op, indices, end)
     else:
         op.move_before(end)
         _to_condition(outer, places[3:6], block)
@@ -188,4 +189,4 @@ def _to_condition(loop: Loop, thread: Sequence[ir.Value], block: Sizes) -> None:
     if block != (1, 1, 1):
         with ir.InsertionPoint.after(op), op.location:
             gpu.BarrierOp()
-    mappedloop.move_body(op, indices, end)
+    move_body(op, indices, end)

@@ -167,13 +167,3 @@ def _value(bound: Bound) -> ir.Value:
 
 def _below(value: ir.Value, limit: int) -> ir.Value:
     return arith.CmpIOp(arith.CmpIPredicate.ult, value, rtcalls.index(limit)).result
-
-
-def move_body(op: ir.Operation, indices: Sequence[ir.Value], end: ir.Operation) -> None:
-    """Move what a loop does before ``end``, with these indices, and erase the loop."""
-    block = op.regions[0].blocks[0]
-    for argument, value in zip(block.arguments, indices, strict=True):
-        argument.replace_all_uses_with(value)
-    for each in [inner.operation for inner in block.operations][:-1]:
-        each.move_before(end)
-    op.erase()

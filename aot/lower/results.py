@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, bufferization, func, memref
+from mlir.dialects import bufferization, func, memref
 
 from aot import mlir
 from aot.lower import rtcalls, search, views
@@ -167,15 +167,11 @@ def _copied(op: ir.Operation, value: ir.Value) -> ir.Value:
     """A new row-major buffer with the elements of ``value``, made right before ``op``; of the same type."""
     kind = ir.MemRefType(value.type)
     with ir.InsertionPoint(op), op.location:
-        buffer = memref.AllocOp(ir.MemRefType.get(kind.shape, kind.element_type), _sizes(value), []).result
+        buffer = memref.AllocOp(
+            ir.MemRefType.get(kind.shape, kind.element_type), rtcalls.dynamic_sizes(value), []
+        ).result
         memref.CopyOp(value, buffer)
         return buffer
-
-
-def _sizes(value: ir.Value) -> list[ir.Value]:
-    kind = ir.MemRefType(value.type)
-    axes = [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
-    return [memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result for axis in axes]
 
 
 def _drop(function: ir.Operation, numbers: Sequence[int]) -> None:

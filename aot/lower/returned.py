@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import memref
 
 from aot import mlir
 from aot.errors import LoweringError
@@ -54,12 +54,7 @@ def _hand_over(op: mlir.Operation, function: Function, arrays: Sequence[int], sp
 def _copy_out(number: int, value: mlir.Value) -> None:
     kind = ir.MemRefType(value.type)
     plain = ir.MemRefType.get(kind.shape, kind.element_type)
-    sizes = [
-        memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result
-        for axis, extent in enumerate(kind.shape)
-        if extent == rtcalls.DYNAMIC
-    ]
-    target = rtcalls.result(number, plain, sizes)
+    target = rtcalls.result(number, plain, rtcalls.dynamic_sizes(value))
     if plain == ir.MemRefType.get(kind.shape, kind.element_type, layout=kind.layout):
         ir.Operation.create("gpu.memcpy", operands=[target, value])
     else:

@@ -168,6 +168,12 @@ def index(value: int) -> mlir.Value:
     return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
+def dynamic_sizes(array: mlir.Value) -> list[mlir.Value]:
+    """The dynamic extents of a memref, as an allocation of one like it takes them."""
+    shape = ir.MemRefType(array.type).shape
+    return [memref.DimOp(array, index(axis)).result for axis, extent in enumerate(shape) if extent == DYNAMIC]
+
+
 def enclosing_module(block: ir.Block) -> mlir.Operation:
     """The ``builtin.module`` op around a block: the symbol table of its host functions."""
     op: mlir.Operation = block.owner.operation

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from aot.arch import WARP
+
 GENERAL = "general"
 ONE_THREAD = "one-thread"
 """Not chosen: what is left of a function's work when its loops are launches."""
@@ -22,7 +24,6 @@ ONE_THREAD = "one-thread"
 _THREADS = 256
 _THREADS_OF_LONG_ROWS = 64
 """Per block, when each thread runs a loop of its own: fewer, so that few rows still reach many multiprocessors."""
-_WARP = 32
 _MAX_Z = 64
 """Threads that a block may have along z, on every architecture."""
 
@@ -52,7 +53,7 @@ def choose(nest: Nest) -> Schedule:
     innermost_first = tuple(reversed(nest.extents))
     if len(innermost_first) == 1:
         return Schedule(GENERAL, (_fitting(innermost_first[0], threads), 1, 1))
-    x = _fitting(innermost_first[0], threads if _product(innermost_first[1:]) == 1 else _WARP)
+    x = _fitting(innermost_first[0], threads if _product(innermost_first[1:]) == 1 else WARP)
     y = _fitting(innermost_first[1], threads // x)
     z = _fitting(_product(innermost_first[2:]), min(_MAX_Z, threads // (x * y)))
     if innermost_first[0] is not None and innermost_first[0] > x and x * y * z < threads:

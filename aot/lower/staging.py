@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import memref
 
 from aot import mlir
 from aot.lower import asyncform, rtcalls, views
@@ -86,11 +86,7 @@ def _stage(op: mlir.Operation, numbers: list[int]) -> None:
 def _copy(value: mlir.Value) -> _Copy:
     wanted = ir.MemRefType(value.type)
     plain = ir.MemRefType.get(wanted.shape, wanted.element_type)
-    sizes = [
-        memref.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis).result).result
-        for axis, extent in enumerate(wanted.shape)
-        if extent == rtcalls.DYNAMIC
-    ]
+    sizes = rtcalls.dynamic_sizes(value)
     token = ir.Type.parse(asyncform.TOKEN)
     start = ir.Operation.create("gpu.wait", results=[token]).results[0]
     segments = ir.DenseI32ArrayAttr.get([1, len(sizes), 0])

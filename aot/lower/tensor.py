@@ -92,11 +92,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     functions = signature.read(module, names)
     signature.protect_inputs(module, functions)
     precision.mark(module, options.precision)
-    _to_linalg(module, options)
-    shapecheck.insert(module, functions)
-    results.aim(module, functions)
-    frontend.clean(module)
-    frontend.separate_fills(module)
+    to_linalg(module, functions, options)
     functions = cost.estimate(module, functions)
     dump("linalg", module)
     bufferize.to_memrefs(module)
@@ -125,7 +121,8 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     return TensorLowered(module, functions, messages, (note,) if note else (), general)
 
 
-def _to_linalg(module: ir.Module, options: Options) -> None:
+def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options) -> None:
+    """Bring functions to linalg on tensors, with their checks of extents; what GPU and CPU code have in common."""
     frontend.run_scripts(module)
     frontend.refuse(module)
     frontend.decompose(module, masked_zeros=options.masked_zeros)
@@ -134,6 +131,10 @@ def _to_linalg(module: ir.Module, options: Options) -> None:
         numerics.widen(module)
     frontend.to_linalg(module)
     frontend.fuse(module)
+    shapecheck.insert(module, functions)
+    results.aim(module, functions)
+    frontend.clean(module)
+    frontend.separate_fills(module)
 
 
 def _finish(module: ir.Module) -> frozenset[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import gpu, nvvm, scf
 
+from aot.arch import WARP
 from aot.lower import imageneeds
 from aot.lower.contract import decodemerge, decodeparts, flashcopies, flashwarp, instructions
 from aot.lower.contract.decodemerge import Merge
@@ -24,7 +25,6 @@ from aot.lower.contract.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.devicecode import WARP
 
 MOST_ROWS = SIXTEEN
 _STAGES = 2

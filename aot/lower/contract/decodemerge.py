@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, scf
 
+from aot.arch import WARP
 from aot.lower.contract import flashwarp, onlinesoftmax, tiles
 from aot.lower.contract.decodeparts import PAIR, Parts
 from aot.lower.contract.epilogue import Epilogue, Total
@@ -21,7 +22,6 @@ from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 
 _PAD = 8

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
+from aot.arch import WARP
 from aot.lower import rtcalls, tiling
 from aot.lower.contract import epilogue, extents, onlinesoftmax, splitting, tiles
 from aot.lower.contract.epilogue import Array, Place, constant_index
@@ -21,7 +22,6 @@ from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import Extent

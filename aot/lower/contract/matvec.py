@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf, vector
 
+from aot.arch import WARP
 from aot.lower import codes, devicemath, rtcalls
 from aot.lower.contract import epilogue, extents, tiles
 from aot.lower.contract.epilogue import Place, accumulated
@@ -22,7 +23,6 @@ from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split, Wish
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import VECTOR_BYTES

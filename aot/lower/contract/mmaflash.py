@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
+from aot.arch import WARP
 from aot.lower import imageneeds, rtcalls, tiling
 from aot.lower.contract import epilogue, extents, flashcopies, flashwarp, instructions, onlinesoftmax, tiles
 from aot.lower.contract.flashcopies import Copies, Room
@@ -24,7 +25,6 @@ from aot.lower.contract.instructions import Kind
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 
 STAGES = 2

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import gpu, scf
 
+from aot.arch import WARP
 from aot.lower import imageneeds
 from aot.lower.contract import epilogue, instructions, tiles
 from aot.lower.contract.instructions import Kind
@@ -24,7 +25,6 @@ from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split
 from aot.lower.contract.tiles import Block, Target, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 from aot.lower.fast.places import Extent
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from aot.lower.devicecode import WARP
+from aot.arch import WARP
 from aot.lower.fast import table
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
 from aot.lower.fast.rowjob import REGISTERS, Tile

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
+from aot.arch import WARP
 from aot.lower import rtcalls
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard

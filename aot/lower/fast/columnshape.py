@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, math
 
+from aot.arch import WARP
 from aot.lower import rtcalls
-from aot.lower.devicecode import WARP
 
 _BITS = 64
 

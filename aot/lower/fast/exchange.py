@@ -16,8 +16,8 @@ from typing import Protocol
 from mlir import ir
 from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf
 
+from aot.arch import WARP
 from aot.lower import devicemath, rtcalls
-from aot.lower.devicecode import WARP
 from aot.lower.fast import bodies
 
 SLOT_BYTES = WARP * 8

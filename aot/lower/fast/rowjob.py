@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from aot.arch import WARP
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.devicecode import WARP
 from aot.lower.fast import exchange
 from aot.lower.fast.chunks import SHIFTED
 from aot.lower.fast.places import Place, Space

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
+from aot.arch import WARP
 from aot.lower import rtcalls
-from aot.lower.devicecode import WARP
 from aot.lower.fast import exchange, rowchunks, rowcopy, rowstores
 from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange

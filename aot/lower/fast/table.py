@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from aot.lower.devicecode import WARP
+from aot.arch import WARP
 from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
 from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile, few_rows
 from aot.lower.fast.slices import LONG
