@@ -1,40 +1,15 @@
 /* CPU code as the compiler would make it, by hand: entries of some functions of the source `demo` in arrays of the host. Compiled
  * once per variant: VARIANT is its name, NUMBER its position. */
+#include "entries.h"
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #define PASTE(name, variant) aot_cpu_entry_demo__##name##__##variant
 #define PASTED(name, variant) PASTE(name, variant)
 #define ENTRY(name) void PASTED(name, VARIANT)(void **slots)
 
-typedef struct { char *alloc, *aligned; int64_t offset, size, stride; } bytes;
-typedef struct { char *alloc, *aligned; int64_t offset, dims[]; } memref;
-void _mlir_ciface_aot_rt_result(bytes *out, int64_t k, int64_t size);
-void aot_rt_result_extent(int64_t k, int64_t axis, int64_t extent);
-void aot_rt_assert(_Bool ok, int32_t message);
 void aot_rt_parallel(void (*body)(int64_t begin, int64_t end, void *context), void *context, int64_t count, int64_t grain);
 void *_mlir_memref_to_llvm_alloc(uint64_t size);
-
-static float *floats(memref *x) { return (float *)x->aligned + x->offset; }
-
-static void *result(void **slots, int slot, int k, int rank, const int64_t *extents, int64_t element) {
-  memref *out = slots[slot];
-  int64_t size = element;
-  bytes made;
-  for (int i = 0; i < rank; i++) {
-    aot_rt_result_extent(k, i, extents[i]);
-    size *= extents[i];
-  }
-  _mlir_ciface_aot_rt_result(&made, k, size);
-  out->alloc = out->aligned = made.aligned;
-  out->offset = 0;
-  for (int64_t i = rank - 1, dense = 1; i >= 0; dense *= extents[i--]) {
-    out->dims[i] = extents[i];
-    out->dims[rank + i] = dense;
-  }
-  return made.aligned;
-}
 
 typedef struct { const float *in; float *out; } pair;
 static void twice(int64_t begin, int64_t end, void *context) {

@@ -1,39 +1,14 @@
 /* Host code as the compiler would make it, by hand: entries of the test package's source `demo`. Device memory is the fake
  * driver's, which the host can read and write, so functions compute here what kernels would. */
+#include "entries.h"
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
-typedef struct { char *alloc, *aligned; int64_t offset, size, stride; } bytes;
-typedef struct { char *alloc, *aligned; int64_t offset, dims[]; } memref;
-void _mlir_ciface_aot_rt_result(bytes *out, int64_t k, int64_t size);
 void _mlir_ciface_aot_rt_alloc(bytes *out, int64_t size);
-void aot_rt_result_extent(int64_t k, int64_t axis, int64_t extent);
-void aot_rt_assert(_Bool ok, int32_t message);
 int32_t aot_rt_load_i32(int64_t address);
 void aot_rt_launch(const void *source, int32_t kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz, int64_t cx,
                    int64_t cy, int64_t cz, int32_t shared, void *stream, void **params, int32_t wait);
 extern const char aot_source_demo[] __attribute__((visibility("hidden")));
-
-static float *floats(memref *x) { return (float *)x->aligned + x->offset; }
-
-static float *result(void **slots, int slot, int k, int rank, const int64_t *extents, int64_t element) {
-  memref *out = slots[slot];
-  int64_t size = element;
-  bytes made;
-  for (int i = 0; i < rank; i++) {
-    aot_rt_result_extent(k, i, extents[i]);
-    size *= extents[i];
-  }
-  _mlir_ciface_aot_rt_result(&made, k, size);
-  out->alloc = out->aligned = made.aligned;
-  out->offset = 0;
-  for (int64_t i = rank - 1, dense = 1; i >= 0; dense *= extents[i--]) {
-    out->dims[i] = extents[i];
-    out->dims[rank + i] = dense;
-  }
-  return (float *)made.aligned;
-}
 
 static void launch(int32_t kernel, int64_t blocks) {
   void *params[64] = {0};
@@ -93,7 +68,7 @@ void aot_entry_demo__make(void **slots) {
 }
 
 /* point(x: tensor<f32>) -> tensor<f32> */
-void aot_entry_demo__point(void **slots) { *result(slots, 1, 0, 0, 0, 4) = -*floats(slots[0]); }
+void aot_entry_demo__point(void **slots) { *(float *)result(slots, 1, 0, 0, 0, 4) = -*floats(slots[0]); }
 
 /* swap(x: memref<?xf32>, y: memref<?xf32>) -> y, x */
 void aot_entry_demo__swap(void **slots) { (void)slots; }
