@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import cpureuse, overlap, views
+from aot.lower import overlap, views
+from aot.lower.cpu import reuse
 from aot.lower.nests import Loops, move_body
 from aot.lower.nests import nest as empty_nest
 from aot.lower.signature import public_functions
@@ -42,8 +43,8 @@ def fuse(module: ir.Module, functions: Sequence[Function]) -> None:
         for block in {op.block: None for op in mlir.walk(function) if _is_outermost(op)}:
             _hoist(block)
             for fused in _fuse_block(block, tensors):
-                cpureuse.forward(fused)
-                cpureuse.share(fused)
+                reuse.forward(fused)
+                reuse.share(fused)
 
 
 def _is_outermost(op: ir.Operation) -> bool:

@@ -19,7 +19,7 @@ from mlir.dialects import arith, memref, scf
 from aot import mlir
 from aot.lower import rtcalls
 from aot.lower.accumulate import USER_LOOP
-from aot.lower.cpureduce import Reduction
+from aot.lower.cpu.reduce import Reduction
 from aot.lower.nests import Loops, move_body, nest, trips
 
 _COLUMNS = 1024

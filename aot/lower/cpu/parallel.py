@@ -2,7 +2,7 @@
 
 In: functions with ``scf.parallel``. Out: for every outermost nest a private function
 ``@aot_cpu_body_<n>(%begin, %end, captured...)`` that runs iterations ``begin`` to ``end`` of all its loops but the
-innermost (of the only one, if it is one), and in its place a call with ``(%count, %grain, captured...)``: ``cpucode``
+innermost (of the only one, if it is one), and in its place a call with ``(%count, %grain, captured...)``: ``code``
 makes a call of ``aot_rt_parallel`` of it. ``grain`` is how many iterations are worth a thread.
 
 Iterations do not depend on each other, so results do not depend on how many threads share them. A nest that calls
@@ -18,7 +18,8 @@ from mlir import ir
 from mlir.dialects import arith, func, scf
 
 from aot import mlir
-from aot.lower import cpucost, rtcalls
+from aot.lower import rtcalls
+from aot.lower.cpu import work
 from aot.lower.nests import Loops, constant, move_body, product, scratch_to_stack, to_loops, trips
 
 BODY = "aot_cpu_body_"
@@ -65,7 +66,7 @@ def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:
         shared = extents if _is_heavy(nest) else extents[:-1] or extents
         count = product(shared)
         inner = extents[len(shared) :]
-        grain = cpucost.grain(inner, nest)
+        grain = work.grain(inner, nest)
         captured = _captured(nest, [*shared, *(value for bounds in loops.bounds for value in bounds)])
         index = ir.IndexType.get()
         types = [index, index, *(value.type for value in captured)]

@@ -14,8 +14,9 @@ from mlir import ir
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import accumulate, cpuextrema, cpugemm, cpuorder, cpureduce, cpurows, cpustrips, forward, fusion
+from aot.lower import accumulate, forward, fusion
 from aot.lower.accumulate import USER_LOOP
+from aot.lower.cpu import extrema, gemm, order, reduce, rows, strips
 from aot.model import Function
 
 _FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-to-parallel-loops)")
@@ -24,21 +25,21 @@ _TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize",
 
 def emit(module: ir.Module, functions: Sequence[Function], variant: Variant) -> None:
     """Make the loops."""
-    cpugemm.lower(module, variant)
+    gemm.lower(module, variant)
     accumulate.mark_user_loops(module, present=True)
-    cpuorder.arrange(module)
+    order.arrange(module)
     mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")
-    cpustrips.columns_outside(module)
+    strips.columns_outside(module)
     accumulate.carry(module)
     own = {op for op in mlir.walk(module) if USER_LOOP in op.attributes}
-    cpureduce.free_order(module, own)
-    cpuextrema.to_integers(module)
-    cpustrips.split_reductions(module, own)
+    reduce.free_order(module, own)
+    extrema.to_integers(module)
+    strips.split_reductions(module, own)
     accumulate.mark_user_loops(module, present=False)
     mlir.run_passes(module, _TO_PARALLEL, "making loops parallel")
     fusion.fuse(module, functions)
     forward.stores_to_loads(module)
-    cpustrips.tiles(module)
+    strips.tiles(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "cleaning up loops")
-    cpurows.fuse(module, functions)
+    rows.fuse(module, functions)
     mlir.run_passes(module, ["canonicalize", "cse"], "cleaning up loops")

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from aot import mlir
-from aot.lower.cpureduce import combiners
+from aot.lower.cpu.reduce import combiners
 
 _WIDTHS = (32, 64)
 

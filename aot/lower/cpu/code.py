@@ -1,6 +1,6 @@
 """CPU code of tensor-level functions becomes LLVM IR.
 
-In: loops on buffers, with outlined bodies (``cpuparallel``). Out: LLVM IR as text with one hidden entry per function;
+In: loops on buffers, with outlined bodies (``parallel``). Out: LLVM IR as text with one hidden entry per function;
 everything else is internal.
 
 A call of a body with ``(count, grain, captured...)`` becomes ``aot_rt_parallel(thunk, &context, count, grain)``: the

@@ -20,22 +20,8 @@ from mlir import ir
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import (
-    asserts,
-    bufferize,
-    cpucode,
-    cpudivision,
-    cpuloops,
-    cpumath,
-    cpuparallel,
-    cpustack,
-    resultextents,
-    results,
-    settled,
-    signature,
-    smallfloat,
-    tensor,
-)
+from aot.lower import asserts, bufferize, resultextents, results, settled, signature, smallfloat, tensor
+from aot.lower.cpu import code, division, elementary, loops, parallel, stack
 from aot.lower.tensor import Options
 from aot.mlir import Dumper
 from aot.model import Function
@@ -88,7 +74,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], options: Opti
     tensor.to_linalg(module, functions, options)
     bufferize.to_memrefs(module)
     module, _ = settled.settle(module, functions)
-    cpustack.to_heap(module)
+    stack.to_heap(module)
     dump("cpu-buffers", module)
     return Prepared(_bytecode(module), resultextents.found(module, functions))
 
@@ -97,18 +83,18 @@ def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) 
     """LLVM IR for one variant."""
     module = ir.Module.parse(prepared.bytecode, context=context)
     name = job.variant.name
-    cpuloops.emit(module, prepared.functions, job.variant)
+    loops.emit(module, prepared.functions, job.variant)
     dump(f"cpu-{name}-loops", module)
     results.hand_over(module, prepared.functions)
     messages = asserts.rewrite(module, earlier=job.messages)
-    regions = cpuparallel.outline(module)
+    regions = parallel.outline(module)
     smallfloat.rewrite(module)
-    cpumath.expand(module, fma=job.variant.fma)
-    cpudivision.guard(module)
+    elementary.expand(module, fma=job.variant.fma)
+    division.guard(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying code for the CPU")
     dump(f"cpu-{name}-parallel", module)
     functions = named(prepared.functions, job)
-    text = cpucode.lower(module, functions, cpucode.Code(job.source, name, regions), dump)
+    text = code.lower(module, functions, code.Code(job.source, name, regions), dump)
     return CpuCode(job.variant, text, job.messages + messages)
 
 

@@ -1,6 +1,6 @@
 """Products of matrices: packed panels, tiles in registers, blocks in caches.
 
-In: linalg operations on buffers that are contractions (``cpucontract``). Out: the same work as loops, and the operation
+In: linalg operations on buffers that are contractions (``products``). Out: the same work as loops, and the operation
 itself beside them, for matrices that are too small to pack.
 
 The right factor is packed once, into panels of as many columns as a tile has, by all threads. Then each item of a
@@ -19,9 +19,10 @@ from mlir.dialects import arith, memref, scf
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import cpucontract, rtcalls, views
-from aot.lower.cpucontract import Contraction
-from aot.lower.cpukernel import Tile
+from aot.lower import rtcalls, views
+from aot.lower.cpu import products
+from aot.lower.cpu.products import Contraction
+from aot.lower.cpu.tile import Tile
 from aot.lower.nests import at_least, loop, minimum, parallel, product, when
 
 _INNER_BYTES = 1024
@@ -43,7 +44,7 @@ def lower(module: ir.Module, variant: Variant) -> int:
     count = 0
     for op in mlir.walk(module):
         if op.name.startswith("linalg.") and all(each.name in _ONCE for each in mlir.parents(op)):
-            found = cpucontract.match(op)
+            found = products.match(op)
             if found is not None:
                 _lower(op, found, variant)
                 count += 1
@@ -175,7 +176,7 @@ class _Work:
         """Places in the iteration space: the batch, and one more loop."""
         return {**dict(zip(self.of_.batch, batch, strict=True)), which: value}
 
-    def guarded(self, array: cpucontract.Array, points: dict[int, ir.Value], which: int, extent: ir.Value) -> ir.Value:
+    def guarded(self, array: products.Array, points: dict[int, ir.Value], which: int, extent: ir.Value) -> ir.Value:
         """An element, or zero outside of the array along one loop. Outside, the last element is read."""
         place = points[which]
         inside = arith.CmpIOp(arith.CmpIPredicate.slt, place, extent).result
