@@ -1,8 +1,8 @@
 """Runs lowered tensor-level functions on the CPU, so that their values are checked without a GPU.
 
 In: the product of ``aot.lower.tensor.lower``. Out: functions on numpy arrays. Every ``gpu.launch`` becomes loops over
-blocks and threads (the kernels of this level have no barriers), in rising or falling order: a result that
-depends on the order is a race. Arrays are in memory that host code cannot access, as on a GPU.
+blocks and threads, or, where threads wait for each other, fibers (``cpufibers``), in rising or falling order: a result
+that depends on the order is a race. Arrays are in memory that host code cannot access, as on a GPU.
 
 >>> program = build("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> { ... }")   # doctest: +SKIP
 >>> program.call("f", numpy.ones(3, "f4")).results
