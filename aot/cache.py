@@ -54,17 +54,17 @@ class Store:
     """In bytes; ``prune`` holds to it."""
 
     def get(self, key: str) -> bytes | None:
-        """The entry's data. Reading makes it young again."""
+        """The entry's data. Reading makes it young again, where the folder may be written."""
         path = self._path(key)
         try:
             data = opened(path.read_bytes(), key)
-            if data is not None:
-                os.utime(path)
         except OSError:
             return None
-        if data is None:
-            with contextlib.suppress(DiskError):
+        with contextlib.suppress(OSError, DiskError):
+            if data is None:
                 fileset.remove(path)
+            else:
+                os.utime(path)
         return data
 
     def put(self, key: str, data: bytes) -> bool:

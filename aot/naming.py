@@ -32,7 +32,9 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 RESERVED = frozenset({"check", "for_device", "preload", "torch", "jax", "CudaError", "DeviceArray", "HostArray"})
 """Names that a generated package has, or will have, at its top level."""
-CALL_WORDS = frozenset({"stream", "out", "grid", "block", "shared", "cluster"})
+CALL_WORDS = frozenset(
+    {"stream", "out", "grid", "block", "shared", "cluster", "cooperative", "programmatic", "priority"}
+)
 """Keywords of a call: an argument of that name would be ambiguous."""
 MAX_NAME = 200
 """Longest file stem, symbol or distribution name in characters: file names end at 255 bytes."""

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot import fileset, process
-from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, Target
+from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, WARP, Target
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, ToolMissing
 from aot.model import Usage
 from aot.toolchain import Toolchain
 
-WARP = 32
 REGISTERS_PER_GRAIN = 256
 """Registers are given to a warp in grains of this many."""
 WARPS_PER_GRAIN = 4

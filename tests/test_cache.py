@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -48,6 +49,16 @@ def test_a_damaged_entry_is_one_that_is_not_there(damage, tmp_path: Path) -> Non
     assert not entry(store).exists()
     assert store.put(KEY, b"new")
     assert store.get(KEY) == b"new"
+
+
+def test_a_folder_that_may_only_be_read_gives_its_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EPERM, "another user's", str(path))
+
+    store = Store(tmp_path)
+    store.put(KEY, b"data")
+    monkeypatch.setattr(os, "utime", refused)
+    assert store.get(KEY) == b"data"
 
 
 def test_an_entry_under_a_wrong_name_is_none(tmp_path: Path) -> None:

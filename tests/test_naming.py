@@ -61,11 +61,14 @@ ARGUMENTS = [
     (("0", "1"), ("arg0", "arg1")),
     (("x.1", "x-1"), ("x_1", "x_1_")),
     (("in", "stream", "out", "grid"), ("in_", "stream_", "out", "grid_")),
+    (("priority", "cooperative", "programmatic"), ("priority_", "cooperative_", "programmatic_")),
     (("arg1", "0"), ("arg1", "arg1_")),
 ]
 
 
-@pytest.mark.parametrize(("given", "expected"), ARGUMENTS, ids=["plain", "numbers", "signs", "keywords", "taken"])
+@pytest.mark.parametrize(
+    ("given", "expected"), ARGUMENTS, ids=["plain", "numbers", "signs", "keywords", "launches", "taken"]
+)
 def test_argument_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
     assert naming.argument_names(given) == expected
 
