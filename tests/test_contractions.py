@@ -189,6 +189,7 @@ def test_doubles_on_tensor_cores(backwards: bool, monkeypatch: pytest.MonkeyPatc
 PRECISIONS = {
     "of the source": ("", "", "tf32", "mma"),
     "of a function": ("", ' attributes {aot.precision = "tf32"}', "f32", "mma"),
+    "of a module": ("module", "", "f32", "mma"),
     "of an operation": ('aot.precision = "tf32", ', "", "f32", "mma"),
     "exact": ("", "", "f32", "ffma"),
     "exact by its own word": (
@@ -204,7 +205,11 @@ PRECISIONS = {
 def test_a_precision_may_be_asked_for(own: str, function: str, source: str, schedule: str) -> None:
     einsum, extents = TENSOR_CORES["odd"]
     types = ("f32", "f32", "f32")
-    text = generic(einsum, extents, types).replace("linalg.generic {", f"linalg.generic {{{own}")
+    text = generic(einsum, extents, types)
+    if own == "module":
+        text = f'module attributes {{aot.precision = "tf32"}} {{ {text} }}'
+    else:
+        text = text.replace("linalg.generic {", f"linalg.generic {{{own}")
     text = text.replace(" {\n  %r", f"{function} {{\n  %r", 1)
     built = build(text, options=Options(precision=source))
     assert f'aot.schedule = "{schedule}"' in built.ir

@@ -14,7 +14,7 @@ from mlir import ir
 from aot import mlir, naming
 from aot.errors import SourceError
 
-_ATTRIBUTE = "aot.name"
+ATTRIBUTE = "aot.name"
 
 
 def read(op: mlir.Operation, arguments: Sequence[mlir.Value], given: Sequence[str]) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def read(op: mlir.Operation, arguments: Sequence[mlir.Value], given: Sequence[st
     chosen = [_chosen(op, number) for number in range(len(arguments))]
     twice = next((name for name in chosen if name and chosen.count(name) > 1), "")
     if twice:
-        raise _error(op, f"{_ATTRIBUTE}: two arguments are called '{twice}'")
+        raise _error(op, f"{ATTRIBUTE}: two arguments are called '{twice}'")
     names: list[str] = []
     for number, value in enumerate(arguments):
         name = chosen[number] or _located(value) or (given[number] if number < len(given) else "") or f"arg{number}"
@@ -39,14 +39,14 @@ def attributes(op: mlir.Operation, number: int) -> list[ir.NamedAttribute]:
 
 def _chosen(op: mlir.Operation, number: int) -> str:
     """The name that an attribute gives; empty without one."""
-    attribute = next((each.attr for each in attributes(op, number) if each.name == _ATTRIBUTE), None)
+    attribute = next((each.attr for each in attributes(op, number) if each.name == ATTRIBUTE), None)
     if attribute is None:
         return ""
     name = str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
     if not name or naming.argument_names([name]) != (name,):
         raise _error(
             op,
-            f"{_ATTRIBUTE} = {attribute} of argument {number}: no Python name, or one that calls need for themselves",
+            f"{ATTRIBUTE} = {attribute} of argument {number}: no Python name, or one that calls need for themselves",
         )
     return name
 

@@ -1,14 +1,12 @@
 """Where products of f32 numbers may be taken in tf32: on tensor cores, which read 10 bits of a number's fraction.
 
 In: a module as it was read. Out: marks on the multiplications of linalg bodies, which survive what becomes of the
-operations. ``aot.precision`` on an operation counts, else that of its function, else the source's.
+operations. ``aot.precision`` on an operation counts, else that of its function, of its module, else the source's.
 
 ``linalg.matmul {aot.precision = "tf32"} ins(%a, %b : tensor<...xf32>, ...)``: its ``arith.mulf`` is marked.
 """
 
 from __future__ import annotations
-
-import difflib
 
 from mlir import ir
 
@@ -23,8 +21,6 @@ _MARK = "aot.tf32"
 def mark(module: mlir.Module, default: str) -> None:
     """Mark the multiplications that may be rounded; LoweringError for a precision that there is not."""
     for op in mlir.walk(module):
-        if op.name.startswith("linalg.") or op.name == "func.func":
-            _check_names(op)
         if op.name.startswith("linalg.") and len(op.regions) and _of(op, default) == TF32:
             for inner in mlir.walk(op):
                 if inner.name == "arith.mulf" and isinstance(inner.results[0].type, ir.F32Type):
@@ -44,24 +40,21 @@ def forget(module: mlir.Module) -> None:
                 del op.attributes[name]
 
 
-def _check_names(op: mlir.Operation) -> None:
-    """A misspelt attribute must not pass for none."""
-    for name in difflib.get_close_matches(ATTRIBUTE, [each for each in op.attributes if each != ATTRIBUTE], 1, 0.8):
-        message = f"{name}: unknown attribute; did you mean {ATTRIBUTE}?"
-        raise LoweringError("a precision is unknown", diagnostics=(mlir.diagnostic_at(op, message),))
-
-
 def _of(op: mlir.Operation, default: str) -> str:
     for each in (op, *mlir.parents(op)):
         if ATTRIBUTE in each.attributes:
+            for problem in problems(each):  # of what passes of the source's own have made
+                raise LoweringError("a precision is unknown", diagnostics=(mlir.diagnostic_at(each, problem),))
             return _word(each)
     return default
 
 
+def problems(op: mlir.Operation) -> list[str]:
+    """What is wrong with the attribute of an operation that may have it."""
+    word = _word(op) if ATTRIBUTE in op.attributes else EXACT
+    return [] if word in (EXACT, TF32) else [f"'{ATTRIBUTE}' is {word!r}: '{EXACT}' and '{TF32}' are known"]
+
+
 def _word(op: mlir.Operation) -> str:
     value = op.attributes[ATTRIBUTE]
-    word = value.value if isinstance(value, ir.StringAttr) else str(value)
-    if word in (EXACT, TF32):
-        return word
-    message = f"'{ATTRIBUTE}' is {word!r}: '{EXACT}' and '{TF32}' are known"
-    raise LoweringError("a precision is unknown", diagnostics=(mlir.diagnostic_at(op, message),))
+    return value.value if isinstance(value, ir.StringAttr) else str(value)
