@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -28,7 +29,7 @@ from aot.process import Companion, Completed
 from aot.report import Reporter
 from aot.stamp import Stamp
 
-FINISHED, STOPPED = "ninja: no work to do.", "ninja: build stopped"
+FINISHED, STOPPED, FAILED = "ninja: no work to do.", "ninja: build stopped", "FAILED: "
 
 
 class WorkerError(Exception):
@@ -167,8 +168,8 @@ def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
 
 
 def _line(line: str, ledger: Ledger) -> None:
-    """What ninja says beside the edges that are done, of which the foreman tells more."""
-    if not line.startswith(("[", STOPPED)):
+    """What ninja says beside the edges that are done or failed, of which the foreman tells more."""
+    if not line.startswith(("[", STOPPED, FAILED, f"{shlex.quote(sys.executable)} {rules.OPTIONS} ")):
         ledger.reporter.detail(line)
 
 

@@ -9,12 +9,11 @@ In: a wheel, a folder, or an extension. Out: Inspection, its text, a kernel's PT
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot import arch, fileset, opened, process, scratch, toolchain
+from aot import arch, fileset, opened, process, ptxtext, scratch, toolchain
 from aot.arch import Coverage
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.opened import Blob, Opened
@@ -98,14 +97,14 @@ def ptx_text(path: str, kernel: str) -> str:
     """A kernel's PTX: the file's head and the kernel's own part."""
     found = _find(opened.open_package(path), kernel)
     whole = _cuobjdump(found.blob, ["-ptx"])
-    entry = re.search(rf"^[^\n]*\.entry {re.escape(found.symbol)}\b.*?^}}", whole, re.MULTILINE | re.DOTALL)
-    if entry is None:
+    module = whole[max(0, whole.find(".version")) :].partition("\nFatbin ")[0]
+    text = ptxtext.kernel(module, found.symbol)
+    if not text:
         kinds = ", ".join(each.target for each in found.blob.entries)
         raise UsageError(
             f"no PTX of kernel '{kernel}' is in the package: images are {kinds}", hint="build it with --ptx"
         )
-    head = re.search(r"^\.version.*?^\.address_size[^\n]*", whole, re.MULTILINE | re.DOTALL)
-    return f"{head.group()}\n\n{entry.group()}" if head else entry.group()
+    return text
 
 
 def sass_text(path: str, kernel: str, target: str | None) -> str:

@@ -187,3 +187,8 @@ def _problem(name: str) -> str:
     if len(name) > MAX_NAME:
         return f"it is longer than {MAX_NAME} characters"
     return ""
+
+
+def description(namespaces: Sequence[str], *, gpu_only: bool) -> str:
+    """One line about a package that says nothing about itself."""
+    return f"{'GPU functions' if gpu_only else 'Functions'}: {', '.join(namespaces)}."

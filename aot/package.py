@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import jinja2
 
-from aot import cfunctions, codec
+from aot import cfunctions, codec, naming
 from aot.errors import PackageError
 from aot.fileset import FileSet
 from aot.model import CompiledSource, HostObject, PackageSpec
@@ -117,7 +117,7 @@ def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iter
     return {
         "spec": spec,
         "generator": spec.versions.aot,
-        "description": spec.description or f"{'GPU functions' if only else 'Functions'}: {', '.join(names)}.",
+        "description": spec.description or naming.description(names, gpu_only=only),
         "toolchain": f"ptxas {spec.versions.ptxas}, MLIR {spec.versions.mlir}",
         "extension": extension_name(spec.name),
         "sources": [_Source(source) for source in sources],

@@ -11,6 +11,7 @@ Only a processor that has the instructions for it keeps the early start of kerne
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot import arch
@@ -28,6 +29,13 @@ _EARLY = "{ // early start"
 _EARLY_START = re.compile(
     rb"^\t// begin inline asm\n\t%s\n(?:\t(?!//).*\n)+\t// end inline asm\n" % _EARLY.encode(), re.MULTILINE
 )
+
+_WORD = re.compile(r"[\w$%]+")
+_MARK = re.compile(r"[{};\n]")
+_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|file)\b|//|$")
+"""Begins what ends with its line."""
+_VARIABLE = re.compile(r"\.(?:shared|global|const)\s[^;{=(]*?([\w$%]+)(?:\[\d*\])*\s*[=;]")
+_FUNCTION = re.compile(r"\.(?:func|entry)\s+(?:\([^)]*\)\s*)?([\w$%]+)")
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,50 @@ def version(text: bytes) -> Version:
     found = _VERSION.search(text)
     assert found is not None, "PTX without a version"
     return int(found[1]), int(found[2])
+
+
+def kernel(text: str, name: str) -> str:
+    """A module with one of its kernels, and the variables and functions that it uses; empty without the kernel."""
+    items = _items(text)
+    named = [(_name(item), item) for item in items]
+    code = next((item for symbol, item in named if symbol == name and ".entry" in item.partition("(")[0]), "")
+    if not code:
+        return ""
+    head = [item for item in items if _DIRECTIVE.match(item)]
+    return "\n\n".join(["\n".join(head), *_used([each for each in named if each[1] != code], code), code])
+
+
+def _used(named: Sequence[tuple[str, str]], code: str) -> list[str]:
+    """Items that the code names, and those that they name."""
+    text, chosen, before = code, set[str](), -1
+    while len(chosen) > before:
+        before = len(chosen)
+        words = set(_WORD.findall(text))
+        chosen |= {name for name, _ in named if name in words}
+        text = "\n".join([code, *(item for name, item in named if name in chosen)])
+    return [item for name, item in named if name in chosen]
+
+
+def _name(item: str) -> str:
+    """Of a function, a kernel or a variable; empty for others."""
+    found = re.match(r"(?:\.(?:visible|extern|weak|common)\s+)*", item)
+    rest = item[found.end() :] if found else item
+    named = _FUNCTION.match(rest) or _VARIABLE.match(rest)
+    return named[1] if named else ""
+
+
+def _items(text: str) -> list[str]:
+    """Directives, declarations and definitions of a module."""
+    items: list[str] = []
+    start = depth = 0
+    for mark in _MARK.finditer(text):
+        depth += {"{": 1, "}": -1}.get(mark.group(), 0)
+        item = text[start : mark.end()].strip()
+        closed = mark.group() == "}" and not text[mark.end() :].lstrip(" ").startswith(";")
+        if not depth and (mark.group() == ";" or closed or (mark.group() == "\n" and _DIRECTIVE.match(item))):
+            items += [item] if item else []
+            start = mark.end()
+    return items
 
 
 def _once(pattern: re.Pattern[bytes], replacement: bytes, text: bytes) -> bytes:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 from aot import resources
 
+OPTIONS = "-I -S"
+"""Of the Python that an edge is."""
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -45,6 +48,7 @@ def build_file(edges: Sequence[Edge], work: str) -> str:
         edges=edges,
         work=work,
         python=sys.executable,
+        options=OPTIONS,
         edge=str(resources.PACKAGE / "edge.py"),
         rules=str(folder / "compile.ninja"),
     )

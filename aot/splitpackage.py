@@ -90,7 +90,7 @@ def _context(spec: SplitSpec) -> dict[str, object]:
         "spec": SimpleNamespace(top_level=top_level),
         "sources": [SimpleNamespace(name=name) for name in names],
         "gpu": True,
-        "description": spec.description or f"GPU functions: {', '.join(names)}.",
+        "description": spec.description or naming.description(names, gpu_only=not spec.cpu),
         "namespaces": names,
         "forwarded": sorted(forwarded),
         "public": sorted({*OWN_NAMES, "for_device", *names, *functions}),

@@ -247,6 +247,16 @@ def test_a_broken_source_is_told_of(fault: Fault, told: dict[str, str]) -> None:
     assert re.search(fault.message, told[fault.name]), told[fault.name]
 
 
+def test_how_the_build_is_done_is_no_part_of_an_error(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of an edge that failed, ninja shows the command: it is aot's own."""
+    shutil.copytree(PROJECTS / "unknown_precision", folder / "unknown_precision")
+    assert cli.run(["build", "unknown_precision", "--archs", "sm_80", "--name", "faulty", "-v"]) == 1
+    err = capfd.readouterr().err
+    assert "'aot.precision' is 'fast'" in err
+    assert "FAILED" not in err
+    assert "edge.py" not in err
+
+
 def test_every_project_is_in_the_table() -> None:
     used = {(fault.project or fault.name).split("/")[0] for fault in (*BROKEN, *FAULTS)}
     assert {path.name for path in PROJECTS.iterdir()} <= used

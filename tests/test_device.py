@@ -137,6 +137,24 @@ def test_shared_memory_can_be_accessed_widely() -> None:
     assert found == {"g": ["16"], "__wg_f_0": [], "__wg_f_1": ["16"], "__wg_f_2": ["128"]}
 
 
+def test_dynamic_shared_memory_lies_behind_static_one() -> None:
+    source = kernel(BODIES["dynamic shared memory"]).replace(
+        ") kernel", f") workgroup(%w: memref<8xf32, {WORKGROUP}>) kernel"
+    )
+    assert re.search(
+        r"llvm.mlir.global external @__dynamic_shmem__0\(\) \{[^}]*\} : !llvm.array<0 x i8>", str(lowered(source))
+    )
+    own = (
+        "gpu.module @k {\nllvm.mlir.global internal @own() {addr_space = 3 : i32} : !llvm.array<0 x f32>\n"
+        "llvm.mlir.global internal @static() {addr_space = 3 : i32} : !llvm.array<4 x f32>\n"
+        "llvm.func @f() attributes {gpu.kernel, nvvm.kernel} { llvm.return } }"
+    )
+    assert re.findall(r"llvm.mlir.global (\w+) @(own|static)", str(lowered(own))) == [
+        ("external", "own"),
+        ("internal", "static"),
+    ]
+
+
 def test_targets_of_the_source_are_replaced() -> None:
     source = kernel("").replace("@k {", '@k [#nvvm.target<chip = "sm_50">] {')
     text = str(lowered(source, "sm_80"))

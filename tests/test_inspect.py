@@ -13,7 +13,7 @@ import pytest
 from builtpackage import Built
 
 import aot
-from aot import cli, inspection, opened
+from aot import cli, inspection, opened, ptxtext
 from aot.errors import AotError
 
 EXTENSION = "_small_demo.abi3.so"
@@ -89,6 +89,70 @@ def test_ptx_of_a_kernel(built: Built, name: str) -> None:
     assert text.count(".entry") == 1
     assert ".entry inner__iota(" in text
     assert text.endswith("}")
+
+
+TEXT = """\
+.version 7.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 func_retval0) vprintf
+(
+.param .b64 vprintf_param_0,
+.param .b64 vprintf_param_1
+)
+;
+.visible .const .align 4 .u32 aot_image = 1;
+.extern .shared .align 16 .b8 dynamic[];
+.global .align 1 .b8 format_0[9] = {37, 102, 32, 37, 108, 108, 100, 10};
+.global .align 1 .b8 format_1[2] = {37, 102};
+.global .align 8 .u64 table[2] = {generic(format_1), 0};
+.func  (.param .b32 func_retval0) helper(
+.param .b32 helper_param_0
+)
+{
+.shared .align 4 .b8 own[4];
+mov.b64 %rd1, table;
+ret;
+}
+.visible .entry k(
+.param .u64 k_param_0
+)
+{
+.shared .align 16 .b8 inner[128];
+mov.b64 %rd11, dynamic;
+{
+call.uni (retval0), helper, (param0);
+}
+ret;
+}
+.visible .entry prints(
+)
+{
+{
+call.uni (retval0), vprintf, (param0, param1);
+}
+ret;
+}
+"""
+
+
+def test_what_a_kernel_uses_is_shown_with_it() -> None:
+    head, *items = ptxtext.kernel(TEXT, "k").split("\n\n")
+    assert head == ".version 7.0\n.target sm_80\n.address_size 64"
+    assert [item.split("\n")[0] for item in items] == [
+        ".extern .shared .align 16 .b8 dynamic[];",
+        ".global .align 1 .b8 format_1[2] = {37, 102};",
+        ".global .align 8 .u64 table[2] = {generic(format_1), 0};",
+        ".func  (.param .b32 func_retval0) helper(",
+        ".visible .entry k(",
+    ]
+    assert items[3].endswith("ret;\n}")
+    assert items[4].endswith("ret;\n}")
+    assert ptxtext.kernel(TEXT, "helper") == ""
+    (_, printer, code) = ptxtext.kernel(TEXT, "prints").split("\n\n")
+    assert printer.startswith(".extern .func")
+    assert printer.endswith(")\n;")
+    assert code.endswith("ret;\n}")
 
 
 def test_machine_code_of_a_kernel(built: Built) -> None:

@@ -61,6 +61,14 @@ def site(folder: Path, parts: dict[int, str]) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("cpu", "words"), [(False, "GPU functions: both, newest."), (True, "Functions: both, newest.")]
+)
+def test_a_package_without_a_description_says_what_it_holds(cpu: bool, words: str) -> None:
+    files = render(dataclasses.replace(SPEC, cpu=cpu), package.read_templates(resources.templates()))
+    assert f'description = "{words}"' in files["pyproject.toml"].decode()
+
+
 def said(folder: Path, capability: tuple[int, int] | None, code: str) -> str:
     """What a program prints where the GPU, if any, has this capability."""
     text = f"import builtins; builtins.HERE = {capability}; import mine\n{code}"

@@ -203,6 +203,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     mlir.run_passes(module, ["gpu.module(convert-gpu-to-nvvm{index-bitwidth=0})"], what)
     byvalue.apply(module, by_value)
     _run(module, AFTER_CONVERSION, what)
+    sharedmemory.leave_open(module)
     _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, target)

@@ -1,20 +1,30 @@
-"""Static shared memory of kernels begins at addresses that wide accesses can use.
+"""Static shared memory of kernels begins at addresses that wide accesses can use, and dynamic shared memory behind it.
 
 In: a module with a gpu.module. Out: the same module, where every workgroup attribution and workgroup global
 of 16 bytes or more that asks for no alignment is aligned to 16 bytes. Left alone they are aligned to one
 element, and an ldmatrix or a 16-byte asynchronous copy into the second of two of them faults.
+
+Later, in the LLVM dialect, dynamic shared memory is an array without a length. As a symbol of the module's own it
+would be one more static array, with the others behind it, and every store into it would reach them.
 """
 
 from __future__ import annotations
 
+import re
+
 from mlir import ir
 
 from aot import mlir
+from aot.lower import search
 
 ALIGNMENT = 16
 """Bytes: the widest access of one thread, and a row of ldmatrix."""
 _SPACE = "#gpu.address_space<workgroup>"
 _ALIGN = "llvm.align"
+_SHARED_NUMBER = 3
+"""The address space of shared memory in NVPTX."""
+_EMPTY = re.compile(r"!llvm\.array<0 x ")
+"""The bindings know this type as text only."""
 
 
 def align(module: mlir.Module) -> None:
@@ -27,6 +37,14 @@ def align(module: mlir.Module) -> None:
             if _is_wide(kind):
                 i64 = ir.IntegerType.get_signless(64, context=module.context)
                 op.attributes["alignment"] = ir.IntegerAttr.get(i64, ALIGNMENT)
+
+
+def leave_open(module: mlir.Module) -> None:
+    """Let arrays without a length be what a launch adds to static shared memory (PTX: ``.extern .shared``)."""
+    for op in search.named(module, "llvm.mlir.global"):
+        space = op.attributes.get("addr_space")
+        if space is not None and space.value == _SHARED_NUMBER and _EMPTY.match(str(op.attributes["global_type"])):
+            op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>", module.context)
 
 
 def _align_attributions(op: mlir.Operation) -> None:

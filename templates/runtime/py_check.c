@@ -156,19 +156,27 @@ static const char *article(PyObject *name) {
   return first == 'i' || (first == 'u' && second == 'n') ? "an" : "a";
 }
 
+PyObject *aot_array_words(const aot_view *view, PyObject *object) {
+  char text[320];
+  aot_view_text(view, text, sizeof text);
+  size_t skipped = strncmp(text, unknown, sizeof unknown - 1) ? 0 : strcspn(text + sizeof unknown - 1, " ") + sizeof unknown - 1;
+  PyObject *name = skipped ? own_dtype_name(object) : NULL;
+  if (!name)
+    return PyUnicode_FromString(text);
+  PyObject *words = PyUnicode_FromFormat("%U%s", name, text + skipped);
+  Py_DECREF(name);
+  return words;
+}
+
 int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view) {
   PyObject *exception;
   const char *problem = aot_array_problem(&call->callable->args[index], view, &exception);
   if (!problem)
     return 0;
-  char text[320];
-  aot_view_text(view, text, sizeof text);
-  size_t skipped = strncmp(text, unknown, sizeof unknown - 1) ? 0 : strcspn(text + sizeof unknown - 1, " ") + sizeof unknown - 1;
-  PyObject *name = skipped ? own_dtype_name(call->args[index]) : NULL;
-  if (!name && !(name = PyUnicode_FromStringAndSize(text, (Py_ssize_t)(skipped = strcspn(text + skipped, " ") + skipped))))
-    return -1;
-  aot_wrong(call, index, exception, ", got %s %U%s: %s", article(name), name, text + skipped, problem);
-  Py_DECREF(name);
+  PyObject *words = aot_array_words(view, call->args[index]);
+  if (words)
+    aot_wrong(call, index, exception, ", got %s %U: %s", article(words), words, problem);
+  Py_XDECREF(words);
   return -1;
 }
 

@@ -315,7 +315,7 @@ static PyModuleDef_Slot slots[] = {
 #endif
   {0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "kernels", .m_doc = "GPU functions compiled ahead of time.", .m_methods = functions,
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "kernels", .m_doc = "Functions compiled ahead of time.", .m_methods = functions,
                                         .m_slots = slots};
 
 PyMODINIT_FUNC INIT_NAME(AOT_MODULE)(void) { return PyModuleDef_Init(&definition); }

@@ -20,9 +20,8 @@ static const char *wrong_place(const aot_call *call, const aot_view *view) {
   return call->first >= 0 && aot_cpu_entry(call->callable->function) ? "it is in host memory, the arguments are on a GPU" : "it is in host memory";
 }
 
-static int check_out(aot_call *call, uint32_t k, const aot_view *view) {
+static int check_out(aot_call *call, uint32_t k, PyObject *object, const aot_view *view) {
   const aot_value *value = &call->callable->function->results[k];
-  char text[320];
   if (aot_place_of(view) != call->place)
     return aot_wrong_out(call, k, PyExc_TypeError, "an array", wrong_place(call, view));
   PyObject *exception;
@@ -37,8 +36,12 @@ static int check_out(aot_call *call, uint32_t k, const aot_view *view) {
   }
   if (!problem)
     return 0;
-  aot_view_text(view, text, sizeof text);
-  return aot_wrong_out(call, k, exception, text, problem);
+  PyObject *words = aot_array_words(view, object);
+  const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+  if (text)
+    aot_wrong_out(call, k, exception, text, problem);
+  Py_XDECREF(words);
+  return -1;
 }
 
 static int overlaps_another(const aot_call *call, uint32_t k) {
@@ -62,7 +65,7 @@ static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind
   aot_output *output = &call->outputs[k];
   if (view->holder)
     call->holders[call->nholders++] = view->holder;
-  if (check_out(call, k, view))
+  if (check_out(call, k, object, view))
     return -1;
   int lazy = view->exchange ? aot_is_lazy(object, kind, view->dtype) : 0;
   if (lazy)

@@ -153,6 +153,17 @@ def case_layouts_and_types() -> None:
     )
     for other, name in ((np.zeros(2, ml_dtypes.int4), "an int4"), (np.zeros(2, "S1"), r"a \|S1")):
         refused(TypeError, rf"'a2'.*got {name} array of shape", demo.types, *small[:2], other, *kinds[1:])
+    for other, name in ((np.zeros(8, ml_dtypes.int4), "int4"), (np.zeros(8, "S1"), r"\|S1"), (np.zeros(8), "float64")):
+        refused(TypeError, rf"out= for result 1: .* got {name} array of shape \(8,\)", demo.twice, F32_8, out=other)
+    bytes_each = np.zeros(2, "i1"), np.zeros(2, "u1")
+    in_a_byte = "another element type: {} of this one are passed in a byte each, as {}$"
+    for bad in (np.zeros(2, ml_dtypes.int4), np.zeros(2, "i2"), np.zeros(2, "bool")):
+        text = in_a_byte.format("numbers", "int8 or uint8")
+        refused(TypeError, rf"'a': expected tensor<2xi4>, .*{text}", demo.codes, bad, bytes_each[1])
+        refused(TypeError, rf"out= for result 1: expected tensor<2xi4>, .*{text}", demo.codes, *bytes_each, out=bad)
+    for bad in (np.zeros(2, ml_dtypes.float4_e2m1fn), np.zeros(2, "f2")):
+        text = in_a_byte.format("codes", "uint8")
+        refused(TypeError, rf"'b': expected tensor<2xf4E2M1FN>, .*{text}", demo.codes, bytes_each[0], bad)
 
     class Own(np.ndarray):
         pass

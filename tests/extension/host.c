@@ -93,6 +93,9 @@ void aot_entry_demo__waiting(void **slots) {
 /* types(bf16, i1, f8E4M3FN, complex<f32>, i64, index: tensor<2x...> each) */
 void aot_entry_demo__types(void **slots) { (void)slots; }
 
+/* codes(i4, f4E2M1FN: tensor<2x...> each) -> tensor<2xi4>; only refused calls */
+void aot_entry_demo__codes(void **slots) { (void)slots; }
+
 /* many(64 arrays tensor<?x?xf32>) -> f32: the sum of their first elements */
 void aot_entry_demo__many(void **slots) {
   float sum = 0;

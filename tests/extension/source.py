@@ -109,6 +109,7 @@ def functions() -> tuple[Function, ...]:
         function("failing", [value("x", f32)], [made(f32)]),
         function("waiting", [value("x", tensor("i32", None))], [made(tensor("i32", None))], ("reads_device",)),
         function("types", [value(f"a{i}", tensor(kind, 2)) for i, kind in enumerate(kinds)], []),
+        function("codes", [value("a", tensor("i4", 2)), value("b", tensor("f4E2M1FN", 2))], [made(tensor("i4", 2))]),
         function("many", [value(f"a{i}", tensor("f32", None, None)) for i in range(64)], [scalar("f32")]),
         function("halves", [value("x", f32)], [made(f32), made(f32)]),
     )
@@ -155,7 +156,7 @@ def compiled(folder: Path, compiler: str, machine: str) -> CompiledSource:
     )
 
 
-CPU_FUNCTIONS = ("twice", "square", "several", "strided", "make", "point", "failing", "types", "small")
+CPU_FUNCTIONS = ("twice", "square", "several", "strided", "make", "point", "failing", "types", "codes", "small")
 """Functions that cpu.c has code for."""
 VARIANTS = {"x86_64": ("v2", "v3", "v4"), "aarch64": ("generic",)}
 

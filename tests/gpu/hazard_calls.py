@@ -293,6 +293,14 @@ def _launches() -> list[Call]:
             lambda out: {0: np.array([7, 8, 9], "i4")},
         ),
         Call(
+            "static and dynamic",
+            "shared_memory",
+            "block_sums",
+            lambda rng: (rng.integers(-99, 99, 512, "i4"), np.zeros(512, "i4")),
+            None,
+            lambda x, out: {1: np.repeat(x.reshape(4, 128).sum(1), 128)},
+        ),
+        Call(
             "false and true",
             "predicates",
             "expect",
