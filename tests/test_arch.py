@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from random import Random
+from types import ModuleType
+
 import pytest
 
-from aot import arch, archlist
+from aot import arch, archlist, resources
 from aot.arch import CURRENT, TABLE, Target, target
 from aot.errors import UnknownArch, UsageError
 
@@ -112,6 +117,29 @@ RUNS = {
 @pytest.mark.parametrize(("name", "capability", "runs"), RUNS.values(), ids=RUNS)
 def test_what_runs_where(name: str, capability: tuple[int, int], runs: bool) -> None:
     assert arch.runs_on(target(name), capability) is runs
+
+
+@pytest.fixture(scope="module")
+def check() -> ModuleType:
+    """What generated packages know of images: they do not have the table."""
+    spec = importlib.util.spec_from_file_location("check", resources.templates() / "package" / "_check.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["check"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_packages_know_which_image_a_driver_takes(check: ModuleType) -> None:
+    lettered = [Target(row.capability, letter) for row in TABLE if row.ptx for letter, _ in (("", None), *row.letters)]
+    every = [*lettered, *(Target(row.capability, kind=arch.PTX) for row in TABLE)]
+    random = Random(0)
+    for _ in range(500):
+        images = random.sample(every, random.randint(1, 6))
+        described = [{"target": each.name, "kind": each.kind} for each in images]
+        for row in arch.coverage(images):
+            assert (check._choose(described, row.capability) or "") == row.image, (images, row)
 
 
 def test_coverage_prefers_cubins_and_specific_ones() -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-FAMILIES = {(10, 0): ((10, 0), (10, 3)), (10, 3): ((10, 3),), (12, 0): ((12, 0), (12, 1)), (12, 1): ((12, 1),)}
+FAMILIES = {(10, 0): ((10, 0), (10, 3)), (10, 1): ((10, 1), (11, 0)), (11, 0): ((10, 1), (11, 0)), (12, 0): ((12, 0), (12, 1))}
 """Capabilities that an ``f`` image of a capability runs on, where that is more than its own."""
-
 
 VARIANTS = ("generic", "v2", "v3", "v4")
 """Kinds of processors, each with all that the ones before it have."""
@@ -122,8 +121,12 @@ def _image_problems(modules: list[dict[str, Any]], images: dict[str, str | None]
 def _choose(images: list[dict[str, Any]], capability: tuple[int, int]) -> str | None:
     """As the driver does: the closest cubin, features of the exact capability first; PTX only when no cubin fits."""
     fits = [image for image in images if _runs(image, capability)]
-    ranked = sorted(fits, key=lambda image: (image["kind"] == "cubin", *_split(image["target"])))
-    return ranked[-1]["target"] if ranked else None
+    return max(fits, key=_rank)["target"] if fits else None
+
+
+def _rank(image: dict[str, Any]) -> tuple[bool, int, int, int]:
+    major, minor, letter = _split(image["target"])
+    return image["kind"] == "cubin", major, minor, ("", "f", "a").index(letter)
 
 
 def _runs(image: dict[str, Any], capability: tuple[int, int]) -> bool:
