@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any, Protocol
 
+from aot import readycontext
 from aot.errors import AotError, Diagnostic, LoweringError, SourceError, ToolMissing
 from aot.model import Location
 
@@ -65,9 +66,13 @@ def bindings() -> Any:
 
 
 def load() -> None:
-    """Imports all of the bindings that a compilation uses."""
+    """Imports all of the bindings that a compilation uses, and makes a context, which takes a while, for the next one.
+
+    What is forked from this process has it, each its own.
+    """
     bindings()
     importlib.import_module("mlir.passmanager")
+    readycontext.prepare(bindings())
 
 
 def dialect(name: str) -> Any:
@@ -98,12 +103,7 @@ def context(mark: Callable[[str], None] | None = None) -> Iterator[Context]:
     """
     ir = bindings()
     importlib.import_module("mlir.passmanager")
-    with ir.Context() as ctx, ir.Location.unknown():
-        # With threads, a diagnostic handler written in Python takes the process down.
-        ctx.enable_multithreading(False)
-        # Conversions create operations of dialects that the source does not mention, and only find loaded ones.
-        ctx.load_all_available_dialects()
-        ctx.allow_unregistered_dialects = False
+    with readycontext.take(ir) as ctx, ir.Location.unknown():
         ctx.aot_path, ctx.aot_lines, ctx.aot_mark, ctx.aot_warnings = "", [], mark, []
 
         def keep_warning(diagnostic: Any) -> bool:
@@ -146,17 +146,20 @@ def warnings(ctx: Context) -> tuple[Diagnostic, ...]:
     return tuple(ctx.aot_warnings)
 
 
-def run_passes(module: Module, pipeline: Sequence[str], what: str, error: type[AotError] = LoweringError) -> None:
-    """Run pass strings one at a time, each as ``PassManager.add`` takes it.
+def run_passes(
+    module: Module, pipeline: Sequence[str], what: str, error: type[AotError] = LoweringError, *, verified: bool = True
+) -> None:
+    """Run pass strings one at a time, each as ``PassManager.add`` takes it; the result is verified, if wanted.
 
     A failure raises ``error`` with MLIR's diagnostics; ``what`` says in a few words what was being done.
     """
     ir = bindings()
     manager = importlib.import_module("mlir.passmanager").PassManager
     ctx = module.context
-    for text in pipeline:
+    for number, text in enumerate(pipeline, 1):
         mark(ctx, f"{what}: {text}")
         passes = manager(context=ctx)
+        passes.enable_verifier(verified and number == len(pipeline))
         try:
             passes.add(text)
         except ValueError as problem:

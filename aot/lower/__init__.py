@@ -145,7 +145,8 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     dump("source", module)
     placed.check(module)
     if request.passes:
-        mlir.run_passes(module, request.passes, "running the source's own passes")
+        for each in request.passes:
+            mlir.run_passes(module, [each], "running the source's own passes")
         dump("own-passes", module)
     if request.script:
         frontend.add_script(module, request.script)

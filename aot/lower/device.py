@@ -79,6 +79,7 @@ class Lowering:
     _given: dict[Form, Checked] = field(default_factory=dict)
     _common: dict[Form, Checked] = field(default_factory=dict)
     _old: dict[Form, bool] = field(default_factory=dict)
+    _fitting: set[Target] = field(default_factory=set)
 
     def form(self, target: Target) -> Form:
         """The form of a target."""
@@ -94,13 +95,16 @@ class Lowering:
         if form not in self._given:
             self._given[form] = _checked(_formed(self.isolated, form))
         given = self._given[form]
-        given.needs.check(target)
-        # What the target's verifier knows, it knows of operations that conversions take away.
-        _attach(given.module, DeviceJob(target, (8, 0)))
-        _drop_targets(given.module)
+        if target not in self._fitting:
+            given.needs.check(target)
+            # What the target's verifier knows, it knows of operations that conversions take away.
+            _attach(given.module, DeviceJob(target, (8, 0)))
+            _drop_targets(given.module)
         if form not in self._common:
             self._common[form] = _checked(_lowered(given.module, target, lines=self.lineinfo))
-        self._common[form].needs.check(target)
+        if target not in self._fitting:
+            self._common[form].needs.check(target)
+            self._fitting.add(target)
         return self._common[form].module
 
     def is_old(self, target: Target) -> bool:
@@ -138,6 +142,7 @@ TO_BRANCHES: tuple[Step, ...] = (
     Step(("gpu.module(convert-complex-to-standard)",), ("complex",)),
     Step(("gpu.module(math-expand-ops{ops=clampf})",), ("math",)),
 )
+TO_NVVM = "gpu.module(convert-gpu-to-nvvm{index-bitwidth=0})"
 AFTER_CONVERSION: tuple[Step, ...] = (
     # math.trunc and the integer functions: upstream's device conversion leaves them.
     Step(("gpu.module(convert-math-to-llvm)",), ("math",)),
@@ -185,24 +190,28 @@ def _formed(isolated: mlir.Module, form: Form) -> mlir.Module:
 
 
 def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
-    """A copy in the LLVM and NVVM dialects; ``target`` is the one that it is needed for first, for messages."""
+    """A copy in the LLVM and NVVM dialects; ``target`` is the one that it is needed for first, for messages.
+
+    It is verified once: that takes as long as a pass.
+    """
     module = isolate(given)
     what = f"lowering to {target.name}"
     if _has_debug_info(module):
         # With debug information ptxas refuses to optimise; without any, the pass would still drop the
         # places that kernel assertions print.
-        mlir.run_passes(module, ["gpu.module(strip-debuginfo)"], what)
+        mlir.run_passes(module, ["gpu.module(strip-debuginfo)"], what, verified=False)
     devicemath.lower(module)
     sharedmemory.align(module)
     _run(module, LOOPS, what)
     if "vector" in _dialects(module):
         devicevectors.lower(module)
-        mlir.run_passes(module, VECTORS, what)
+        mlir.run_passes(module, VECTORS, what, verified=False)
     _run(module, TO_BRANCHES, what)
     by_value = byvalue.find(module)
-    mlir.run_passes(module, ["gpu.module(convert-gpu-to-nvvm{index-bitwidth=0})"], what)
+    mlir.run_passes(module, [TO_NVVM], what, verified=False)
     byvalue.apply(module, by_value)
     _run(module, AFTER_CONVERSION, what)
+    mlir.verify(module, what)
     sharedmemory.leave_open(module)
     _hide_device_functions(module)
     _name_assertion_files(module)
@@ -221,7 +230,7 @@ def _run(module: mlir.Module, steps: Sequence[Step], what: str) -> None:
         if step.dialects and not known:
             known = _dialects(module)
         if not step.dialects or known.intersection(step.dialects):
-            mlir.run_passes(module, step.passes, what)
+            mlir.run_passes(module, step.passes, what, verified=False)
             known = set()
 
 

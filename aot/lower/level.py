@@ -41,6 +41,8 @@ LAUNCH_OPS = frozenset(
 KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel")
 """Attributes of an ``llvm.func`` or ``gpu.func`` that make it a kernel."""
 
+_RETURNS_NOTHING = "!llvm.func<void "
+
 DEVICE_CONTAINERS = ("gpu.module", "gpu.binary")
 
 CALLS = {"func.call": "callee", "func.constant": "value"}
@@ -100,8 +102,9 @@ def is_private(function: mlir.Operation) -> bool:
 
 def is_kernel(function: mlir.Operation) -> bool:
     """Whether the function is launched, and not called by device code. What returns a value cannot be launched."""
-    marked = any(mark in function.attributes for mark in KERNEL_MARKS)
-    return marked and not any(len(op.operands) for op in search.named(function, "llvm.return"))
+    if not any(mark in function.attributes for mark in KERNEL_MARKS):
+        return False
+    return function.name != "llvm.func" or str(function.attributes["function_type"]).startswith(_RETURNS_NOTHING)
 
 
 def callees(function: mlir.Operation, *, inside_kernels: bool = True) -> set[str]:

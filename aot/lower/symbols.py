@@ -20,7 +20,7 @@ Path = tuple[str, ...]
 
 def rename_references(root: mlir.Operation, names: Mapping[Path, Path]) -> None:
     """Rewrite references in all operations in ``root``, ``root`` included."""
-    for op in mlir.walk(root):
+    for op in mlir.walk(root) if names else ():
         for name in list(op.attributes):
             old = op.attributes[name]
             new = _renamed(old, names)

@@ -37,8 +37,10 @@ class _Clones:
 
     def needed(self, value: ir.Value) -> bool:
         """Whether the value is a vector made by plain host code."""
+        if not isinstance(value.type, ir.VectorType):
+            return False
         made_by = mlir.owner(value)
-        if not isinstance(value.type, ir.VectorType) or not isinstance(made_by, ir.Operation) or made_by.regions:
+        if not isinstance(made_by, ir.Operation) or made_by.regions:
             return False
         return self.launch not in mlir.parents(made_by)
 
