@@ -134,6 +134,7 @@ TENSOR_CORES = {
     "few_rows_by_columns": ("bmk,nk->bmn", {"b": 2, "m": 3, "n": 24, "k": 600}),
     "parts": ("mk,kn->mn", {"m": 17, "n": 24, "k": 776}),
     "odd": ("mk,kn->mn", {"m": 35, "n": 67, "k": 33}),
+    "odd_and_long": ("mk,nk->mn", {"m": 18, "n": 21, "k": 1031}),
     "odd_batch": ("bkm,nk->bmn", {"b": 3, "m": 7, "n": 19, "k": 17}),
 }
 
@@ -147,6 +148,7 @@ TENSOR_CORES = {
         ("heads", "f16"),
         ("odd", "i8"),
         ("odd_batch", "f16"),
+        ("odd_and_long", "bf16"),
         ("few_rows", "bf16"),
         ("few_rows_by_columns", "i8"),
         ("parts", "f16"),
@@ -251,7 +253,7 @@ def test_any_number_of_rows(kind: str) -> None:
     """One row is read as it lies, several are packed or copied."""
     types = next(each for each in BODIES if each[:2] == (kind, kind))
     built = program(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types))
-    for m, n, k in ((1, 32, 48), (1, 13, 17), (5, 32, 48), (20, 19, 33)):
+    for m, n, k in ((1, 32, 48), (1, 13, 17), (5, 32, 48), (20, 19, 33), (3, 520, 1033)):
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
 

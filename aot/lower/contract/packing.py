@@ -1,9 +1,11 @@
 """Factors that asynchronous copies cannot read are copied into memory that they can.
 
-In: a factor, and whether it can be read as it is (a value of host code where the call decides). Out: a Factor: the
-one given, or its elements, of the type that tensor cores multiply, in rows that begin at multiples of 16 bytes.
+In: factors, and whether each can be read as it is (a value of host code where the call decides). Out: a Factor for
+each: the one given, or its elements, of the type that tensor cores multiply, in rows that begin at multiples of 16
+bytes, long ones of whole lines.
 
-Without a need for it the buffer has no bytes and the copy is not launched; the kernel after it is one and the same.
+One launch copies all that need it. Where none does it is not launched, and buffers have no bytes; the kernel after it
+is one and the same.
 """
 
 from __future__ import annotations
@@ -17,13 +19,27 @@ from mlir.dialects import arith, gpu, memref, scf
 from aot.lower import rtcalls, tiling
 from aot.lower.contract import epilogue, tiles
 from aot.lower.contract.instructions import CHUNK, Kind
-from aot.lower.contract.problem import Factor, any_of
+from aot.lower.contract.problem import Factor, all_of, any_of
 from aot.lower.contract.words import Word
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.places import Extent
 
 _THREADS = 256
+_LINE, _LONG = 128, 1024
+"""Bytes of a line of memory, and of rows that begin at one: TMA reads fewer lines then."""
+Extents = tuple[tuple[Extent, ...], Extent, Extent]
+"""Of the loops around the product, of the factor's outer loop, and of ``k``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A factor as the source has it."""
+
+    factor: Factor
+    extents: Extents
+    ready: ir.Value | bool
+    """Whether it can be read as it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,41 +67,49 @@ class _Copy:
     columns: Word
     """Of the factor."""
     vectors: Word
-    """Of a row of the buffer."""
+    """Of a row that are written."""
+    pitch: Extent
+    """Elements from one row of the buffer to the next."""
     lanes: int
+    needless: ir.Value | bool
 
     @property
-    def total(self) -> Word:
-        """Vectors in all."""
-        total = self.rows * self.vectors
+    def outside(self) -> Word:
+        """Rows in all batches."""
+        total = self.rows
         for each in self.batch:
             total = total * each
         return total
 
-
-Extents = tuple[tuple[Extent, ...], Extent, Extent]
-"""Of the loops around the product, of the factor's outer loop, and of ``k``."""
-
-
-def packed(
-    factor: Factor, extents: Extents, kind: Kind, ready: ir.Value | bool, unused: ir.Value | bool = False
-) -> Packed:
-    """The factor for asynchronous copies; ``unused``: whether nothing will read it."""
-    if ready is True:
-        return Packed(factor, None)
-    copy = _planned(factor, extents, kind)
-    needless = any_of([ready, unused])
-    size = copy.total * copy.lanes
-    if not isinstance(needless, bool):
-        size = Word(rtcalls.index(0)).where(needless, size)
-    buffer = memref.AllocOp(ir.MemRefType.get([rtcalls.DYNAMIC], copy.element), [size.value], []).result
-    tiles.either(needless, lambda: None, lambda: _launch(copy, buffer))
-    other = _of_buffer(copy, extents, buffer)
-    return Packed(other if isinstance(ready, bool) else _either(ready, factor, other), buffer)
+    def if_needed(self, number: Word) -> Word:
+        """The number, or 0 if nothing is copied."""
+        return number if isinstance(self.needless, bool) else Word(rtcalls.index(0)).where(self.needless, number)
 
 
-def _planned(factor: Factor, extents: Extents, kind: Kind) -> _Copy:
-    batch, outer, k = extents
+def packed(given: Sequence[Given], kind: Kind, unused: ir.Value | bool = False) -> list[Packed]:
+    """The factors for asynchronous copies; ``unused``: whether nothing will read them."""
+    copies = [None if each.ready is True else _planned(each, kind, any_of([each.ready, unused])) for each in given]
+    buffers = [None if copy is None else _buffer(copy) for copy in copies]
+    pairs = [(copy, buffer) for copy, buffer in zip(copies, buffers, strict=True) if copy and buffer]
+    if pairs:
+        tiles.either(all_of([copy.needless for copy, _ in pairs]), lambda: None, lambda: _launch(pairs))
+    return [_packed(*each) for each in zip(given, copies, buffers, strict=True)]
+
+
+def _packed(given: Given, copy: _Copy | None, buffer: ir.Value | None) -> Packed:
+    if copy is None or buffer is None:
+        return Packed(given.factor, None)
+    other = _of_buffer(copy, given.extents, buffer)
+    return Packed(other if isinstance(given.ready, bool) else _either(given.ready, given.factor, other), buffer)
+
+
+def _buffer(copy: _Copy) -> ir.Value:
+    size = copy.if_needed(copy.outside * Word(copy.pitch.value))
+    return memref.AllocOp(ir.MemRefType.get([rtcalls.DYNAMIC], copy.element), [size.value], []).result
+
+
+def _planned(given: Given, kind: Kind, needless: ir.Value | bool) -> _Copy:
+    factor, (batch, outer, k) = given.factor, given.extents
     turned = factor.turned and kind.bytes == 2
     rows, columns = (k, outer) if turned else (outer, k)
     lanes = CHUNK // kind.bytes
@@ -97,11 +121,23 @@ def _planned(factor: Factor, extents: Extents, kind: Kind) -> _Copy:
     same = rtcalls.storage_bytes(factor.element) == kind.bytes
     element = factor.element if same else ir.Type.parse(kind.name)
     outside = tuple(Word(each) for each in own)
-    return _Copy(factor, element, turned, outside, Word(rows.value), Word(columns.value), vectors, lanes)
+    place = (outside, Word(rows.value), Word(columns.value), vectors, _pitch(columns, kind.bytes))
+    return _Copy(factor, element, turned, *place, lanes, needless)
+
+
+def _pitch(columns: Extent, size: int) -> Extent:
+    """Elements from one row of a buffer to the next: as in the factor, where only its address is in the way."""
+    lanes, line, long = CHUNK // size, _LINE // size, _LONG // size
+    if columns.static is not None:
+        step = line if columns.static >= long and columns.static % lanes else lanes
+        return epilogue.constant_index(-(-columns.static // step) * step)
+    count = Word(columns.value)
+    short = count.below(long)
+    return Extent((count.tiles(lanes) * lanes).where(short, count.tiles(line) * line).value, None)
 
 
 def _of_buffer(copy: _Copy, extents: Extents, buffer: ir.Value) -> Factor:
-    pitch = _rounded(copy, extents)
+    pitch = copy.pitch
     strides: list[Extent] = []
     step = Word(copy.rows.value) * Word(pitch.value)
     for extent, stride in zip(reversed(copy.batch), reversed(copy.factor.batch), strict=True):
@@ -123,14 +159,6 @@ def _of_buffer(copy: _Copy, extents: Extents, buffer: ir.Value) -> Factor:
     one = epilogue.constant_index(1)
     places = (one, pitch) if copy.turned else (pitch, one)
     return Factor(view, tuple(strides), *places, copy.factor.conversions)
-
-
-def _rounded(copy: _Copy, extents: Extents) -> Extent:
-    """Elements from one row of the buffer to the next."""
-    columns = extents[1] if copy.turned else extents[2]
-    if columns.static is not None:
-        return epilogue.constant_index(-(-columns.static // copy.lanes) * copy.lanes)
-    return Extent((copy.vectors * copy.lanes).value, None)
 
 
 def _type(element: ir.Type, sizes: Sequence[Extent], strides: Sequence[Extent], offset: int) -> ir.MemRefType:
@@ -162,37 +190,57 @@ def _either(ready: ir.Value, one: Factor, other: Factor) -> Factor:
     return Factor(arith.SelectOp(ready, *alike).result, tuple(batch), *places, one.conversions)
 
 
-def _launch(copy: _Copy, buffer: ir.Value) -> None:
-    blocks, one = copy.total.tiles(_THREADS).value, rtcalls.index(1)
-    op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(_THREADS), one, one)).operation
-    tiling.mark(op, "contractions", 0, "pack", {"threads": _THREADS, "width": copy.lanes})
+def _launch(copies: Sequence[tuple[_Copy, ir.Value]]) -> None:
+    one = rtcalls.index(1)
+    counts = [copy.if_needed((copy.outside * copy.vectors).tiles(_THREADS)) for copy, _ in copies]
+    total = counts[0] if len(counts) == 1 else counts[0] + counts[1]
+    op = gpu.LaunchOp((total.value, one, one), (rtcalls.index(_THREADS), one, one)).operation
+    tiling.mark(op, "contractions", 0, "pack", {"threads": _THREADS, "width": copies[0][0].lanes})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        number = Word(body.arguments[0]) * _THREADS + Word(body.arguments[3])
-        branch = scf.IfOp(number.below(copy.total))
-        with ir.InsertionPoint(branch.then_block):
-            _vector(copy, buffer, number)
-            scf.YieldOp([])
+        block, thread = (Word(body.arguments[place]) for place in (0, 3))
+        first, *others = copies
+        if not others:
+            _part(*first, block, thread)
+            return
+        tiles.either(
+            block.below(counts[0]),
+            lambda: _part(*first, block, thread),
+            lambda: _part(*others[0], block - counts[0], thread),
+        )
+
+
+def _part(copy: _Copy, buffer: ir.Value, block: Word, thread: Word) -> None:
+    number = block * _THREADS + thread
+    branch = scf.IfOp(number.below(copy.outside * copy.vectors))
+    with ir.InsertionPoint(branch.then_block):
+        _vector(copy, buffer, number)
+        scf.YieldOp([])
 
 
 def _vector(copy: _Copy, buffer: ir.Value, number: Word) -> None:
     """One vector of the buffer; neighbouring threads read neighbouring memory."""
     if copy.factor.turned == copy.turned:
         rest, vector = number // copy.vectors, number % copy.vectors
-        row, outer = rest % copy.rows, rest // copy.rows
+        row, outer = _within(rest, copy.rows, copy)
     else:
         rest, row = number // copy.rows, number % copy.rows
-        vector, outer = rest % copy.vectors, rest // copy.vectors
+        vector, outer = _within(rest, copy.vectors, copy)
     batch: list[ir.Value] = []
     plane = outer
     for extent in reversed(copy.batch):
         batch.insert(0, (outer % extent).value)
         outer = outer // extent
     values = [_element(copy, batch, row, vector * copy.lanes + lane) for lane in range(copy.lanes)]
-    place = ((plane * copy.rows + row) * copy.vectors + vector) * copy.lanes
+    place = (plane * copy.rows + row) * Word(copy.pitch.value) + vector * copy.lanes
     store_vector(bodies.pack(values), buffer, [place.value])
+
+
+def _within(number: Word, extent: Word, copy: _Copy) -> tuple[Word, Word]:
+    """Number in a batch, and the batch's."""
+    return (number % extent, number // extent) if copy.batch else (number, Word(rtcalls.index(0)))
 
 
 def _element(copy: _Copy, batch: list[ir.Value], row: Word, column: Word) -> ir.Value:

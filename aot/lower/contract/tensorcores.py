@@ -70,19 +70,20 @@ def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
         _convolution(job, job.window, kind, need, hopper=hopper)
         return
     vectors = matvec.Shape.of(job).wish(job)
-    packed = [
-        packing.packed(factor, (job.batch, outer, job.k), kind, _is_copied(factor, kind), vectors.condition)
+    given = [
+        packing.Given(factor, (job.batch, outer, job.k), _is_copied(factor, kind))
         for factor, outer in ((job.left, job.m), (job.right, job.n))
     ]
+    packed = packing.packed(given, kind, vectors.condition)
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
     candidates = _TILES[_WIDENED:] if hopper and kind.is_small_float else _TILES
     wishes = [vectors, flat, *_by_time(job, kind, candidates)]
     emitters: list[Callable[[], None]] = []
     if hopper and wgmmafit.covers(ready):
-        condition, emitter = wgmmachoice.offer(ready)
-        wishes.insert(1, Wish(condition, 1, 1, 1, in_parts=False))
-        emitters.append(emitter)
+        offers = wgmmachoice.offers(ready)
+        wishes[1:1] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
+        emitters += [each.launch for each in offers]
     split = splitting.plan(job, wishes)
     work = _work(ready, kind)
     emitters.insert(0, lambda: matvec.launch(job, split))
@@ -115,15 +116,15 @@ def convolved(contraction: Contraction) -> Kind | None:
 def _convolution(job: Problem, window: Window, kind: Kind, need: str, *, hopper: bool) -> None:
     """A product whose left factor is gathered by the copies: no tile holds more of its places than registers do."""
     sides = ((job.left, ((), window.pixels, window.k[-1][0])), (job.right, ((), job.n, job.k)))
-    packed = [packing.packed(factor, sizes, kind, _is_copied(factor, kind)) for factor, sizes in sides]
+    packed = packing.packed([packing.Given(*each, _is_copied(each[0], kind)) for each in sides], kind)
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     work = _work(ready, kind, window)
     wishes = _by_time(job, kind, _GATHERING)
     emitters = [_emitter(work, tile, need, None) for tile, _ in _GATHERING]
     if hopper and wgmmafit.covers(ready):
-        condition, emitter = wgmmachoice.offer(ready)
-        wishes.insert(0, Wish(condition, 1, 1, 1, in_parts=False))
-        emitters.insert(0, emitter)
+        offers = wgmmachoice.offers(ready)
+        wishes[:0] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
+        emitters[:0] = [each.launch for each in offers]
     splitting.launch(wishes, emitters)
     for each in packed:
         each.free()

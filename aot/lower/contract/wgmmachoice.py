@@ -1,7 +1,7 @@
 """Which tile of ``wgmma`` computes a problem.
 
-In: a Problem with types that fit, at the insertion point of its launch. Out: launches, in branches of host code where
-the extents, or the number of multiprocessors, decide at the call.
+In: a Problem with types that fit, at the insertion point of its launch. Out: offers of launches, in branches of host
+code where the extents, or the number of multiprocessors, decide at the call.
 
 The estimate: blocks work in waves, one on each multiprocessor (or two small ones), and a wave takes as long as its tile
 is large. Where all extents are known, the kernel is chosen for GPUs with 132 multiprocessors, as most of 9.0 have.
@@ -55,15 +55,35 @@ _PAIRED_BYTES = 32
 """Rows that do not begin at multiples of it cost TMA twice the lines: sharing them halves that."""
 
 
-def offer(job: Problem) -> tuple[ir.Value | bool, Callable[[], None]]:
-    """Whether one of the kernels can compute the problem, known at the call; and the launch of it."""
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """Kernels that can compute a problem."""
+
+    condition: ir.Value | bool
+    """Whether they can, known at the call."""
+    launch: Callable[[], None]
+
+
+def offers(job: Problem) -> list[Offer]:
+    """The best one first."""
+    if job.asked is not None and job.asked.schedule != WGMMA:
+        return []
     pairs = wgmmafit.has_pairs(job, job.epilogue.arrays())
     staged = wgmmafit.can_stage(job) and pairs is not False
-    if job.asked is not None and job.asked.schedule != WGMMA:
-        return False, lambda: None
-    conditions = [wgmmafit.condition(job), *([pairs] if staged else [])]
-    width = 2 if staged or pairs is True else 1
-    return problem.all_of(conditions), lambda: _choose(job, staged=staged, width=width)
+    fits, width = wgmmafit.condition(job), 2 if staged or pairs is True else 1
+    conditions = [fits, *([pairs] if staged else [])]
+    found = [Offer(problem.all_of(conditions), lambda: _choose(job, staged=staged, width=width))]
+    if staged and job.n.static is None and job.asked is None:
+        found.append(_odd(job, fits))
+    return found
+
+
+def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
+    """For rows of the result that the call finds to be odd: one tile, or every kernel would be there twice."""
+    rules = _Rules(job)
+    busy = _at_least(_times(rules.count(_SMALL), 2), rules.places)
+    condition = problem.all_of([fits, _not(_at_most(rules.m, 64)), busy])
+    return Offer(condition, lambda: wgmma.launch(job, _SMALL, staged=False, width=1))
 
 
 def _choose(job: Problem, *, staged: bool, width: int) -> None:
@@ -148,11 +168,11 @@ class _Rules:
 
     def _is_single(self) -> ir.Value | bool:
         """Whether all tiles have a multiprocessor of their own."""
-        return _at_most(self._count(_SINGLE), self.places)
+        return _at_most(self.count(_SINGLE), self.places)
 
     def _pays_to_share(self) -> ir.Value | bool:
         """Whether two blocks of large tiles should share a factor: they wait for each other once a tile."""
-        waves = _ceiling(self._count(_LARGE), self.places)
+        waves = _ceiling(self.count(_LARGE), self.places)
         long = _both(_at_least(waves, _MANY_WAVES), _at_least(self.k, _LONG))
         return problem.any_of([long, self._misplaced()])
 
@@ -164,14 +184,15 @@ class _Rules:
         ]
         return _not(problem.all_of(pairs))
 
-    def _count(self, tile: Tile) -> Number:
+    def count(self, tile: Tile) -> Number:
+        """Tiles of the problem, in whole clusters."""
         below, beside = tile.sharing("below"), tile.sharing(BESIDE)
         rows = _times(_tiles(self.m, tile.rows * below), below)
         columns = _times(_tiles(self.n, tile.columns * beside), beside)
         return _times(_times(rows, columns), self.batches)
 
     def _cost(self, tile: Tile) -> Number:
-        waves = _ceiling(self._count(tile), _times(self.places, tile.blocks))
+        waves = _ceiling(self.count(tile), _times(self.places, tile.blocks))
         return _times(waves, tile.rows * tile.columns * tile.blocks * _WEIGHTS[tile])
 
 
