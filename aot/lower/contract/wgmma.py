@@ -28,6 +28,7 @@ from aot.lower.contract.instructions import DEPTH_BYTES, Kind
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmacopies import Copies
 from aot.lower.contract.wgmmatile import BELOW, BESIDE, Tile
+from aot.lower.contract.wgmmawriter import Writer
 from aot.lower.contract.words import Word, constant, narrow
 
 NEED = "sm_90a"
@@ -178,7 +179,7 @@ class Kernel:
             work(self.corner(Word(loop.induction_variable)), used)
             scf.YieldOp([(used + self.steps).value])
 
-    def _consume(self, writer: wgmmastore.Writer) -> None:
+    def _consume(self, writer: Writer) -> None:
         if self.tile.trades_registers:
             hopper.registers(_CONSUMER_REGISTERS, more=True)
         self._tiles(lambda corner, used: writer.write(corner, self._multiply(used)))

@@ -79,11 +79,12 @@ def offers(job: Problem) -> list[Offer]:
 
 
 def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
-    """For rows of the result that the call finds to be odd: one tile, or every kernel would be there twice."""
+    """For rows of the result that the call finds to be odd: two tiles, or every kernel would be there twice."""
     rules = _Rules(job)
     busy = _at_least(_times(rules.count(_SMALL), 2), rules.places)
     condition = problem.all_of([fits, _not(_at_most(rules.m, 64)), busy])
-    return Offer(condition, lambda: wgmma.launch(job, _SMALL, staged=False, width=1))
+    sizes = [Rule(_at_least(rules.count(_LARGE), rules.places), _LARGE), Rule(True, _SMALL)]
+    return Offer(condition, lambda: _first(sizes, lambda tile: wgmma.launch(job, tile, staged=False, width=1)))
 
 
 def _choose(job: Problem, *, staged: bool, width: int) -> None:

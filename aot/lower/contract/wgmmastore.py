@@ -4,10 +4,9 @@ In: a problem and a tile; in the kernel, a tile's place and a thread's sums of i
 
 ``staged``: elements go to shared memory in chunks of 64 rows of 128 bytes, from where TMA copies store them; what lies
 outside of the result is left out there, and the stores run while the next tile is computed. ``direct``: each thread
-stores its own elements, for results that TMA cannot store. ``split``: sums of a part of the summed loop stay in shared
-memory until those of all parts are there; then each block of the cluster adds up some columns, and stores directly.
-
-A thread has, of each 8 columns, two neighbours in each of two rows.
+stores its own elements, for results that TMA cannot store; if rows begin anywhere, warps store ``along rows``
+(``wgmmarows``). ``split``: sums of a part of the summed loop stay in shared memory until those of all parts are there;
+then each block of the cluster adds up some columns, and stores directly.
 """
 
 from __future__ import annotations
@@ -16,25 +15,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir import ir
-from mlir.dialects import arith, llvm, vector
+from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import boxes, hopper
+from aot.lower.contract import boxes, hopper, wgmmarows
 from aot.lower.contract.boxes import Boxes
 from aot.lower.contract.epilogue import Array, Place
-from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
-from aot.lower.contract.problem import Problem
+from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
+from aot.lower.contract.problem import Problem, address
+from aot.lower.contract.wgmmarows import Rows
 from aot.lower.contract.wgmmatile import CHUNK, Tile
+from aot.lower.contract.wgmmawriter import ROWS, Pairs, Writer
 from aot.lower.contract.words import Word, constant
 
 if TYPE_CHECKING:
     from aot.lower.contract.wgmma import Corner, Kernel
 
-Pairs = list[tuple[ir.Value, ...]]
-"""Of each 8 columns of a chunk, a thread's two results of the upper 8 rows, and of the lower ones."""
-
-_ROWS = 64
-"""Of one instruction's sums."""
 _FOUR = 16
 """Bytes of four f32."""
 
@@ -47,61 +43,30 @@ class Store:
     """For staged stores."""
     width: int
     """Neighbouring elements that the epilogue computes together: 2, or 1 where rows may end with half a pair."""
+    address: ir.Value | None = None
+    """Of the result's first element, in bytes, for stores along rows."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return ("staged",) if self.boxes else ("direct",) if self.width == 2 else ("direct", "single elements")
+        if self.boxes or self.address:
+            return ("staged",) if self.boxes else ("along rows",)
+        return ("direct",) if self.width == 2 else ("direct", "single elements")
 
     def begin(self, kernel: Kernel) -> Writer:
         """The writer of a kernel's consumers."""
         if kernel.tile.splits:
             return Split(kernel, self.width)
+        if self.address:
+            return Rows(kernel, self.address)
         return Staged(kernel, self.boxes) if self.boxes else Direct(kernel, self.width)
 
 
 def of(job: Problem, tile: Tile, *, staged: bool, width: int) -> Store:
     """The way to store a problem's results: by TMA if it may, unless a tile's sums are in parts."""
-    staged = staged and not tile.splits
-    return Store(boxes.of_result(job.epilogue.stores[0][0], job, _ROWS) if staged else None, width)
-
-
-class Writer:
-    """What both ways share: a thread's places in its warpgroup's rows."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        lane = kernel.lane % WARP
-        self.warp = kernel.lane // WARP
-        self.row, self.pair = lane // 4, lane % 4
-        self.lane = lane
-
-    def write(self, corner: Corner, sums: list[ir.Value]) -> None:
-        """Store a tile."""
-        tile = self.kernel.tile
-        for number, total in enumerate(sums):
-            below = self.kernel.consumer * (tile.rows // tile.groups) + number * _ROWS
-            self.write_rows(corner, corner.m0 + below, number, total)
-
-    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
-        """Store 64 rows of a tile, from ``top`` on."""
-        raise AssertionError
-
-    def finish(self) -> None:
-        """All tiles are stored."""
-
-    def combine(self) -> None:
-        """All blocks of a cluster have the sums of their parts."""
-
-    def place(self, corner: Corner, row: Word, column: Word, width: int) -> Place:
-        """A place inside of the result, the nearest one if need be: what is read there reaches nobody."""
-        row, column = row.least(self.kernel.m - 1), column.least(self.kernel.n - width)
-        return Place(tuple(each.index() for each in corner.batch), row.index(), column.index(), width)
-
-    def results(self, corner: Corner, row: Word, column: Word, sums: list[ir.Value]) -> list[ir.Value]:
-        """Results of neighbouring sums of a row."""
-        kind = ir.VectorType.get([len(sums)], self.kernel.job.accumulator)
-        given = sums[0] if len(sums) == 1 else vector.FromElementsOp(kind, sums).result
-        return self.kernel.job.epilogue.values(given, self.place(corner, row, column, len(sums)))
+    if staged and not tile.splits:
+        return Store(boxes.of_result(job.epilogue.stores[0][0], job, ROWS), width)
+    along = width == 1 and wgmmarows.can_store(job, tile)
+    return Store(None, width, address(job.epilogue.stores[0][0].memory) if along else None)
 
 
 class Staged(Writer):
@@ -138,11 +103,11 @@ class Staged(Writer):
         # A tile's first chunk may follow one of the same buffer.
         hopper.when(self.leads, lambda: hopper.await_stores(chunks - 1 if turn else 0))
         hopper.warpgroup_sync(self.barrier)
-        if self.columns == _ROWS:
+        if self.columns == ROWS:
             start = buffer + self.warp * (16 * SWIZZLE_ROW)
             hopper.store_halves(start, self.lane, lambda block, half: results[block][half])
         else:
-            self._put_words(results, buffer)
+            self.put_words(results, buffer + self.warp * (16 * SWIZZLE_ROW))
         hopper.fence_stores()
         hopper.warpgroup_sync(self.barrier)
         where = self.target.at(left, top, corner.batch)
@@ -157,15 +122,6 @@ class Staged(Writer):
         number = chunk * (self.columns // 8) + block
         sums = [hopper.element_of(total, 4 * number + 2 * half + place) for place in range(2)]
         return self.results(corner, row, corner.n0 + 8 * number + self.pair * 2, sums)[0]
-
-    def _put_words(self, results: Pairs, buffer: Word) -> None:
-        """32-bit elements: 8 bytes of a row each."""
-        for block, pairs in enumerate(results):
-            for half, value in enumerate(pairs):
-                row = self.warp * 16 + self.row + 8 * half
-                piece = (self.pair // 2 + 2 * block) ^ self.row
-                where = buffer + row * SWIZZLE_ROW + piece * 16 + (self.pair & 1) * 8
-                llvm.StoreOp(value, hopper.pointer(where), alignment=8)
 
 
 class Direct(Writer):
@@ -214,7 +170,7 @@ class Split(Direct):
     def combine(self) -> None:
         tile = self.kernel.tile
         corner = self.kernel.corner(self.kernel.first)
-        top = corner.m0 + self.kernel.consumer * _ROWS
+        top = corner.m0 + self.kernel.consumer * ROWS
         share = tile.columns // 8 // tile.splits
         for number in range(share):
             block = self.kernel.rank * share + number
