@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from mlir import ir
-from mlir.dialects import arith, gpu, llvm, memref, scf
+from mlir.dialects import arith, gpu, memref, scf
 from mlir.dialects import vector as vector_dialect
 
 from aot.lower import rtcalls, tiling
-from aot.lower.contract import epilogue, instructions, operand, tiles
+from aot.lower.contract import epilogue, operand, tiles, unaligned
 from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.problem import Factor, address, all_of, any_of
 from aot.lower.contract.words import Word
@@ -28,8 +27,6 @@ from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.places import Extent
 
 _THREADS = 256
-_WORDS = 4
-"""Of four bytes, in a vector."""
 _LINE, _LONG = 128, 1024
 """Bytes of a line of memory, and of rows that begin at one: TMA reads fewer lines then."""
 Extents = tuple[tuple[Extent, ...], Extent, Extent]
@@ -250,65 +247,16 @@ def _vector(copy: _Copy, buffer: ir.Value, number: Word) -> None:
     if copy.address is None:
         one_by_one()
         return
-    granules = _granules(copy, copy.address, batch, row, vector)
+    start = operand.start(copy.address, batch, copy.factor.batch, CHUNK // copy.lanes)
+    granules = unaligned.granules(
+        unaligned.Plane(start, copy.factor.pitch, copy.rows, copy.columns, copy.lanes), row, vector
+    )
     kind = ir.VectorType.get([copy.lanes], copy.element)
     tiles.either(
         granules.inside,
         lambda: store_vector(vector_dialect.BitCastOp(kind, granules.shifted()).result, buffer, [place.value]),
         one_by_one,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Granules:
-    """Two aligned pieces of 16 bytes in memory, between which a vector begins; numbers are 64-bit words."""
-
-    start: Word
-    """Address of the first one."""
-    offset: Word
-    """Bytes of it before the vector."""
-    inside: ir.Value
-    """Whether both are in the factor."""
-
-    def shifted(self) -> ir.Value:
-        """The vector, as four words."""
-        kind, word = ir.VectorType.get([_WORDS], instructions.word()), instructions.word()
-        pieces = [
-            llvm.LoadOp(kind, instructions.pointer(self.start + CHUNK * number, 1), alignment=CHUNK).result
-            for number in range(2)
-        ]
-        words = [vector_dialect.ExtractOp(piece, [], [number]).result for piece in pieces for number in range(_WORDS)]
-        for by in (2, 1):
-            moved = _differs(self.offset & (4 * by))
-            words = [arith.SelectOp(moved, *pair).result for pair in zip(words[by:], words, strict=False)]
-        bits = arith.TruncIOp(word, ((self.offset & 3) * 8).value).result
-        made = [llvm.intr_fshr(high, low, bits) for low, high in pairwise(words)]
-        return vector_dialect.FromElementsOp(kind, made[:_WORDS]).result
-
-
-def _granules(copy: _Copy, address: ir.Value, batch: Sequence[ir.Value], row: Word, vector: Word) -> _Granules:
-    """Where a vector of a row lies. What it has behind the row's end may be anything: nobody reads it."""
-    factor, size = copy.factor, CHUNK // copy.lanes
-    start = operand.start(address, batch, factor.batch, size)
-    pitch, length = Word(factor.pitch.value).wide() * size, copy.columns.wide() * size
-    # Rows may overlap, or go backwards: then only the row itself is known to be there.
-    apart = arith.CmpIOp(arith.CmpIPredicate.sge, pitch.value, length.value).result
-    first, last = row.wide() * pitch, (copy.rows - 1).wide() * pitch
-    begin, end = start + first.where(_not(apart), 0), start + last.where(apart, first) + length
-    place = start + first + (vector * CHUNK).wide()
-    lowest = place & -CHUNK
-    fits = arith.CmpIOp(arith.CmpIPredicate.uge, lowest.value, begin.value).result
-    ends = arith.CmpIOp(arith.CmpIPredicate.ule, (lowest + 2 * CHUNK).value, end.value).result
-    return _Granules(lowest, place & (CHUNK - 1), arith.AndIOp(fits, ends).result)
-
-
-def _differs(number: Word) -> ir.Value:
-    zero = arith.ConstantOp(number.type, 0).result
-    return arith.CmpIOp(arith.CmpIPredicate.ne, number.value, zero).result
-
-
-def _not(condition: ir.Value) -> ir.Value:
-    return arith.XOrIOp(condition, arith.ConstantOp(ir.IntegerType.get_signless(1), True).result).result
 
 
 def _within(number: Word, extent: Word, copy: _Copy) -> tuple[Word, Word]:
