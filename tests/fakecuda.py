@@ -28,6 +28,8 @@ RUNTIME = ROOT / "templates" / "runtime"
 FAKE = ROOT / "tests" / "fake_cuda"
 WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread")
 
+UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
+
 
 def compiler() -> str:
     """The C compiler that the tests use: ``CC``, else the first of cc, gcc and clang."""
@@ -58,10 +60,20 @@ def core_sources() -> list[Path]:
     return sorted(p for p in RUNTIME.glob("*.c") if not p.name.startswith("py_"))
 
 
-def build_core(folder: Path) -> Path:
+def build_core(folder: Path, *options: str) -> Path:
     """Builds the runtime core with the tests' scripted function."""
     folder.mkdir(parents=True, exist_ok=True)
-    return compile_library(folder / "libcore.so", [*core_sources(), FAKE / "driver.c"], "-ldl")
+    return compile_library(folder / "libcore.so", [*core_sources(), FAKE / "driver.c"], "-ldl", *options)
+
+
+def build_watched_core(folder: Path) -> Path:
+    """The same; what C does not define ends the process, where the compiler can see to that."""
+    folder.mkdir(parents=True, exist_ok=True)
+    probe = folder / "probe.c"
+    probe.write_text("int probe;\n")
+    command = [*compiler().split(), "-shared", "-fPIC", *UNDEFINED, str(probe), "-o", str(folder / "probe.so")]
+    can = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return build_core(folder, *(UNDEFINED if can else ()))
 
 
 def environment(
@@ -158,7 +170,7 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def core_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runtime core as a library for the worker."""
-    return once(tmp_path_factory, "runtime_core", build_core)
+    return once(tmp_path_factory, "runtime_core", build_watched_core)
 
 
 @pytest.fixture

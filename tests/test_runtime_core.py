@@ -104,6 +104,12 @@ def test_more_buffers_than_the_frame_has_room_for(core: Core) -> None:
     [
         pytest.param("launch 0 2147483648 1 1 1 1 1", E_LIMIT, "grid 2147483648 x 1 x 1", id="grid x"),
         pytest.param("launch 0 1 65536 1 1 1 1", E_LIMIT, "1 x 65536 x 1 is outside the limits 2147483647", id="y"),
+        pytest.param(
+            "launch 0 1 1 1 1 1 1 | launch 0 -9223372036854775808 1 1 1 1 1",
+            E_LIMIT,
+            "grid -9223372036854775808 x 1 x 1",
+            id="least grid",
+        ),
         pytest.param("launch 0 1 1 65536 1 1 1", E_LIMIT, "2147483647 x 65535 x 65535", id="grid z"),
         pytest.param("launch 0 0 -1 1 1 1 1", E_LIMIT, "grid 0 x -1 x 1", id="negative grid"),
         pytest.param("launch 0 1 1 1 1025 1 1", E_LIMIT, "block 1025 x 1 x 1", id="block x"),

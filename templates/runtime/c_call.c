@@ -15,15 +15,6 @@ static int place_of(const dl_tensor *array) {
   return type == DL_CUDA || type == DL_CUDA_MANAGED ? GPU : type == DL_CPU || type == DL_CUDA_HOST ? CPU : 0;
 }
 
-static void set_array(aot_operand *operand, const dl_tensor *array) {
-  operand->address = array->data ? (uint64_t)(uintptr_t)array->data + array->byte_offset : 0;
-  operand->shape = array->shape;
-  operand->strides = array->strides;
-  operand->rank = array->rank;
-  operand->code = array->dtype.code;
-  operand->bits = array->dtype.lanes == 1 ? array->dtype.bits : 0;
-}
-
 static void set_number(aot_operand *operand, const aot_value *value, const void *number) {
   int is_signed = value->dl_code == AOT_DL_INT;
   if (value->dl_code == AOT_DL_COMPLEX) memcpy(operand->real, number, sizeof operand->real);
@@ -66,12 +57,12 @@ int aot_c_call(const aot_function *function, const void *const *args, void *cons
   call.args = operands;
   call.results = operands + function->nargs;
   for (uint32_t i = 0; i < function->nargs; i++) {
-    if (function->args[i].kind == AOT_ARRAY) set_array(&operands[i], args[i]);
+    if (function->args[i].kind == AOT_ARRAY) aot_operand_is(&operands[i], args[i]);
     else set_number(&operands[i], &function->args[i], args[i]);
   }
   for (uint32_t k = 0; k < function->nresults; k++) {
     if (function->results[k].alias >= 0) continue;
-    if (function->results[k].kind == AOT_ARRAY) set_array(&call.results[k], results[k]);
+    if (function->results[k].kind == AOT_ARRAY) aot_operand_is(&call.results[k], results[k]);
     else call.results[k].address = (uint64_t)(uintptr_t)results[k];
   }
   char message[AOT_MESSAGE_BYTES] = "";

@@ -2,7 +2,6 @@
  * with tvm-ffi's error set. Own declarations of what is needed; the library that calls us is loaded already, so its two functions
  * are looked up where they are needed. */
 #include "ffi_tvm.h"
-#include "dlpack.h"
 #include "native.h"
 #include "rt.h"
 #include <dlfcn.h>
@@ -47,12 +46,7 @@ static const char *set_array(aot_native_call *call, aot_operand *operand, const 
     call->device = tensor->device.id;
   }
   if (tensor->device.type != (*first)->device.type || tensor->device.id != (*first)->device.id) return "all arrays must be on one device";
-  operand->address = tensor->data ? (uint64_t)(uintptr_t)tensor->data + tensor->byte_offset : 0;
-  operand->shape = tensor->shape;
-  operand->strides = tensor->strides;
-  operand->rank = tensor->rank;
-  operand->code = tensor->dtype.code;
-  operand->bits = tensor->dtype.lanes == 1 ? tensor->dtype.bits : 0;
+  aot_operand_is(operand, tensor);
   return NULL;
 }
 

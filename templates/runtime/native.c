@@ -26,6 +26,15 @@ static int say(const text *out, const aot_native_call *call, uint32_t index, int
 
 /* ------------------------------------------------------------------ arrays */
 
+void aot_operand_is(aot_operand *operand, const dl_tensor *array) {
+  operand->address = array->data ? (uint64_t)(uintptr_t)array->data + array->byte_offset : 0;
+  operand->shape = array->shape;
+  operand->strides = array->strides;
+  operand->rank = array->rank;
+  operand->code = array->dtype.code;
+  operand->bits = array->dtype.lanes == 1 ? array->dtype.bits : 0;
+}
+
 static int is_row_major(const aot_operand *array) {
   int64_t expected = 1;
   for (int32_t i = array->rank - 1; array->strides && i >= 0; i--) {

@@ -2,6 +2,7 @@
 #ifndef AOT_NATIVE_H
 #define AOT_NATIVE_H
 #include "aot.h"
+#include "dlpack.h"
 
 typedef struct aot_operand {                                   /* an argument or a result */
   uint64_t address;                                            /* of an array's first element, or of a number that is written */
@@ -26,6 +27,7 @@ typedef struct aot_native_call {
                                                                   a call that fails has given it back */
 } aot_native_call;
 
+void aot_operand_is(aot_operand *operand, const dl_tensor *array);   /* what DLPack says of an array */
 /* 0, or a code with its text in `message`. Nothing is waited for that the function does not wait for itself. */
 int aot_native_run(aot_native_call *call, char *message, size_t size);
 
