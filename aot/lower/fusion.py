@@ -10,17 +10,17 @@ of the iteration only. Upstream's pass wants loops side by side, counts stores, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from mlir import ir
 
 from aot import mlir
 from aot.lower import overlap, views
-from aot.lower.signature import public_functions
-from aot.model import ArrayType, Function
+from aot.lower.signature import public_functions, tensor_arguments
+from aot.model import Function
 
-_MOVABLE = frozenset({"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim"}) | views.VIEWS
-"""Dialects and operations that may come earlier; so may an assertion, which then fails as early as it can."""
+_MOVABLE = views.VIEWS | {"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim", "cf.assert"}
+"""Dialects and operations that may come earlier; an assertion then fails as early as it can."""
 _BETWEEN = frozenset({"memref.alloc", "memref.dealloc"})
 _HOST_WORK = _BETWEEN | {"func.call"}
 """In a body: the loop may have to run on the host, and must not take others with it."""
@@ -30,15 +30,9 @@ def fuse(module: ir.Module, functions: Sequence[Function]) -> None:
     """Fuse loops in all blocks of host code."""
     by_name = {function.name: function for function in functions}
     for function in public_functions(module):
-        signature = by_name[mlir.symbol_name(function)]
-        arguments = function.regions[0].blocks[0].arguments
-        tensors = [
-            value
-            for value, argument in zip(arguments, signature.args, strict=True)
-            if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
-        ]
-        for block in {op.block for op in mlir.walk(function) if _is_loop(op)}:
-            _hoist(block)
+        tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
+        for block in dict.fromkeys(op.block for op in mlir.walk(function) if _is_loop(op)):
+            hoist(block, _is_loop)
             # A fill belongs to what comes after it, not to the loop before it.
             _fuse_block(block, tensors, fills=True)
             _fuse_block(block, tensors, fills=False)
@@ -48,15 +42,15 @@ def _is_loop(op: ir.Operation) -> bool:
     return op.name == "scf.parallel" and not len(op.results)
 
 
-def _hoist(block: ir.Block) -> None:
-    """Move computations and assertions in front of the block's first loop."""
+def hoist(block: ir.Block, is_loop: Callable[[ir.Operation], bool], also: Collection[str] = ()) -> None:
+    """Move computations and assertions, and operations of these names, in front of the block's first loop."""
     first: ir.Operation | None = None
     late: set[ir.Value] = set()
     for op in _operations(block):
         if first is None:
-            first = op if _is_loop(op) else None
+            first = op if is_loop(op) else None
             continue
-        movable = op.name in _MOVABLE or op.name.split(".")[0] in _MOVABLE or op.name == "cf.assert"
+        movable = op.name in _MOVABLE or op.name.split(".")[0] in _MOVABLE or op.name in also
         if movable and not any(value in late for value in op.operands):
             op.move_before(first)
         else:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
 from aot import mlir
-from aot.arch import TABLE, Capability
+from aot.arch import MAX_THREADS_PER_BLOCK, TABLE, Capability
 from aot.lower.byvalue import ATTRIBUTE as BY_VALUE
 from aot.lower.imageneeds import ATTRIBUTE as NEEDS
 from aot.lower.outline import FUNCTION
 from aot.lower.tiling import ATTRIBUTES as TILING
-from aot.model import Argument, ArrayType
+from aot.model import Argument, ArrayType, ScalarType, ValueType
 
 Program = tuple[int, ...]
 
@@ -46,8 +47,8 @@ _NAMES = ("grid", "block", "shared")
 _FLAGS = ("cooperative", "programmatic")
 _ALL = (*_NAMES, *_FLAGS, "priority")
 ATTRIBUTES = tuple(f"aot.{name}" for name in _ALL)
-_MOST_THREADS, _MOST_IN_Z = 1024, 64
-"""Per block, on every GPU."""
+_MOST_IN_Z = 64
+"""Threads of a block, on every GPU."""
 
 
 class UnfitError(Exception):
@@ -66,7 +67,7 @@ _BINARY = (
 def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
     """The kernel's defaults; UnfitError when an attribute names something that is not there."""
     dims = sum(len(each.type.shape) for each in params if isinstance(each.type, ArrayType))
-    syms = sum(_is_symbol(each) for each in params)
+    syms = sum(is_symbol(each.type) for each in params)
     _check_names(kernel)
     programs = {name: _programs(kernel, f"aot.{name}", dims, syms) for name in _NAMES}
     _check_block(programs["block"])
@@ -111,9 +112,11 @@ def _check_block(block: tuple[Program, ...] | None) -> None:
     """Sizes that no GPU takes; None is a size that a program computes."""
     sizes = [program[1] if len(program) == 3 and program[0] == CONST else None for program in block or ()]
     known = [size for size in sizes if size is not None]
-    if math.prod(known) > _MOST_THREADS or (len(sizes) == 3 and (sizes[2] or 0) > _MOST_IN_Z):
+    if math.prod(known) > MAX_THREADS_PER_BLOCK or (len(sizes) == 3 and (sizes[2] or 0) > _MOST_IN_Z):
         text = " x ".join("?" if size is None else str(size) for size in sizes)
-        raise UnfitError(f"aot.block: {text} threads; a block has at most {_MOST_THREADS}, and {_MOST_IN_Z} in z")
+        raise UnfitError(
+            f"aot.block: {text} threads; a block has at most {MAX_THREADS_PER_BLOCK}, and {_MOST_IN_Z} in z"
+        )
 
 
 def check_shared(shared: Program | None, capabilities: Sequence[Capability]) -> None:
@@ -132,10 +135,9 @@ def constants(sizes: Sequence[int]) -> tuple[Program, ...]:
     return tuple((CONST, size, END) for size in sizes)
 
 
-def _is_symbol(param: Argument) -> bool:
-    if isinstance(param.type, ArrayType):
-        return False
-    return param.type.dtype == "index" or (param.type.dtype[0] == "i" and param.type.dtype[1:].isdigit())
+def is_symbol(kind: ValueType) -> bool:
+    """Whether programs number an argument or parameter among the integers."""
+    return isinstance(kind, ScalarType) and re.fullmatch(r"index|[su]?i\d+", kind.dtype) is not None
 
 
 def _programs(kernel: mlir.Operation, name: str, dims: int, syms: int) -> tuple[Program, ...] | None:

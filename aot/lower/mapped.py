@@ -17,13 +17,13 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot import mlir
+from aot.arch import MAX_THREADS_PER_BLOCK
 from aot.errors import LoweringError
 from aot.lower import mappedloop, rtcalls, search, tiling
 from aot.lower.fast import exchange
 from aot.lower.mappedloop import BLOCK, THREAD, Loop
 from aot.lower.nests import move_body
 
-_MOST_THREADS = 1024
 _SCRATCH_BYTES = 1024
 """Largest buffer that every thread may have for itself."""
 _WRITES = frozenset(
@@ -112,8 +112,8 @@ def _block(op: ir.Operation, threads: Sequence[Loop]) -> Sizes:
             together = max(together, each.count())
     rest = sizes[1] * sizes[2]
     sizes[0] = max(sizes[0], -(-together // rest))
-    if sizes[0] * rest > _MOST_THREADS:
-        raise refused(op, f"{sizes[0] * rest} threads in a block; at most {_MOST_THREADS} are possible")
+    if sizes[0] * rest > MAX_THREADS_PER_BLOCK:
+        raise refused(op, f"{sizes[0] * rest} threads in a block; at most {MAX_THREADS_PER_BLOCK} are possible")
     return sizes[0], sizes[1], sizes[2]
 
 

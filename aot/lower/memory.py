@@ -15,31 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlir import ir
-
 from aot import mlir
-from aot.lower import level
+from aot.lower import level, views
 from aot.lower.rtcalls import ALLOCATORS, callee
 
 HOST, DEVICE, SHARED, MIXED, UNKNOWN = "host", "device", "shared", "mixed", "unknown"
 
-VIEWS = frozenset(
-    {
-        "memref.cast",
-        "memref.subview",
-        "memref.collapse_shape",
-        "memref.expand_shape",
-        "memref.reshape",
-        "memref.reinterpret_cast",
-        "memref.view",
-        "memref.transpose",
-        "memref.memory_space_cast",
-        "memref.assume_alignment",
-        "memref.extract_strided_metadata",
-        "builtin.unrealized_conversion_cast",
-        "async.await",
-    }
-)
+VIEWS = views.VIEWS | {"async.await", "builtin.unrealized_conversion_cast"}
 """Operations whose result lies in the memory of their first operand."""
 
 REGION_OPS = frozenset({"scf.if", "scf.for", "scf.execute_region", "scf.index_switch", "memref.alloca_scope"})
@@ -96,10 +78,6 @@ def _spread(
     return origins
 
 
-def _is_memref(value: mlir.Value) -> bool:
-    return isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)
-
-
 def _host_ops(module: mlir.Module) -> Iterator[mlir.Operation]:
     for function in level.host_functions(module):
         yield from mlir.walk(function)
@@ -108,7 +86,7 @@ def _host_ops(module: mlir.Module) -> Iterator[mlir.Operation]:
 def _sources(module: mlir.Module) -> Iterator[tuple[mlir.Value, str]]:
     for function in level.public_functions(module):
         for argument in function.regions[0].blocks[0].arguments:
-            if _is_memref(argument):
+            if views.is_memref(argument):
                 yield argument, DEVICE
     for op in _host_ops(module):
         if op.name in HOST_SOURCES:

@@ -10,14 +10,13 @@ what frameworks that trace programs ask for before anything runs. Dims and symbo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mlir import ir
 
 from aot import mlir
-from aot.lower.launchsize import ADD, CEILDIV, CONST, DIM, END, FLOORDIV, MOD, MUL, SYM, Program
+from aot.lower.launchsize import ADD, CEILDIV, CONST, DIM, END, FLOORDIV, MOD, MUL, SYM, Program, is_symbol
 from aot.lower.results import allocations
 from aot.model import ArrayType, Function, Result
 
@@ -122,11 +121,6 @@ def _dim(array: ir.Value, axis: ir.Value, function: Function) -> int:
 def _symbol(number: int, function: Function) -> int:
     """The number of an argument among the integers."""
     kinds = [each.type for each in function.args]
-    if number >= len(kinds) or not is_symbol(kinds[number].dtype) or isinstance(kinds[number], ArrayType):
+    if number >= len(kinds) or not is_symbol(kinds[number]):
         raise _Unknown
-    return sum(not isinstance(each, ArrayType) and is_symbol(each.dtype) for each in kinds[:number])
-
-
-def is_symbol(dtype: str) -> bool:
-    """Whether a scalar of this type is numbered: integers of any kind."""
-    return dtype == "index" or re.fullmatch(r"[su]?i\d+", dtype) is not None
+    return sum(is_symbol(each) for each in kinds[:number])

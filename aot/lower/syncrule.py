@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import gpu
 
 from aot import mlir
-from aot.lower import asyncform, level, symbols
+from aot.lower import asyncform, level, symbols, views
 from aot.lower.memory import HOST, MIXED, Spaces
 from aot.lower.rtcalls import LOADS
 from aot.model import FORK, HOST_SYNC, MESSAGES, READS_DEVICE, SERIAL
@@ -67,15 +67,10 @@ def _touches_host_memory(op: mlir.Operation, outside: set[str], spaces: Spaces) 
     if op.name == "gpu.host_register" or (op.name == "gpu.alloc" and "hostShared" in op.attributes):
         return True
     if op.name == "gpu.memcpy":
-        return any(spaces.of(value) in (HOST, MIXED) for value in op.operands if is_memref(value))
+        return any(spaces.of(value) in (HOST, MIXED) for value in op.operands if views.is_memref(value))
     if op.name == "func.call" and ir.FlatSymbolRefAttr(op.attributes["callee"]).value in outside:
-        return any(is_memref(value) for value in op.operands)
+        return any(views.is_memref(value) for value in op.operands)
     return False
-
-
-def is_memref(value: mlir.Value) -> bool:
-    """Whether the value is a ranked or unranked memref."""
-    return isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)
 
 
 def _gives_token(op: mlir.Operation) -> bool:

@@ -20,13 +20,12 @@ from mlir import ir
 from aot import mlir
 from aot.lower import overlap, views
 from aot.lower.cpu import reuse
+from aot.lower.fusion import hoist
 from aot.lower.nests import Loops, move_body
 from aot.lower.nests import nest as empty_nest
-from aot.lower.signature import public_functions
-from aot.model import ArrayType, Function
+from aot.lower.signature import public_functions, tensor_arguments
+from aot.model import Function
 
-_MOVABLE = frozenset({"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim"}) | views.VIEWS
-_MOVABLE_TOO = frozenset({"memref.alloc", "cf.assert"})
 _CALLS = frozenset({"func.call", "cf.assert", "memref.alloc", "memref.dealloc"})
 
 
@@ -34,14 +33,9 @@ def fuse(module: ir.Module, functions: Sequence[Function]) -> None:
     """Fuse loops in all blocks that hold some."""
     by_name = {function.name: function for function in functions}
     for function in public_functions(module):
-        signature = by_name[mlir.symbol_name(function)]
-        tensors = [
-            value
-            for value, argument in zip(function.regions[0].blocks[0].arguments, signature.args, strict=True)
-            if isinstance(argument.type, ArrayType) and argument.type.kind == "tensor"
-        ]
-        for block in {op.block: None for op in mlir.walk(function) if _is_outermost(op)}:
-            _hoist(block)
+        tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
+        for block in dict.fromkeys(op.block for op in mlir.walk(function) if _is_outermost(op)):
+            hoist(block, _is_outermost, ("memref.alloc",))
             for fused in _fuse_block(block, tensors):
                 reuse.forward(fused)
                 reuse.share(fused)
@@ -51,21 +45,6 @@ def _is_outermost(op: ir.Operation) -> bool:
     if op.name != "scf.parallel" or len(op.results):
         return False
     return not any(each.name == "scf.parallel" for each in mlir.parents(op))
-
-
-def _hoist(block: ir.Block) -> None:
-    """Move sizes, assertions and allocations in front of the block's first loop."""
-    first: ir.Operation | None = None
-    late: set[ir.Value] = set()
-    for op in _operations(block):
-        if first is None:
-            first = op if _is_outermost(op) else None
-            continue
-        movable = op.name in _MOVABLE | _MOVABLE_TOO or op.name.split(".")[0] in _MOVABLE
-        if movable and not any(value in late for value in op.operands):
-            op.move_before(first)
-        else:
-            late.update(op.results)
 
 
 def _fuse_block(block: ir.Block, tensors: Collection[ir.Value]) -> list[ir.Operation]:
