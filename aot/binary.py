@@ -18,7 +18,7 @@ from functools import partial
 from aot import arch, fatbin, forked, mlir, ptxas, ptxtext
 from aot import cubin as elf
 from aot.arch import Target, Version
-from aot.errors import CompilerCrash, MismatchError
+from aot.errors import CompilerCrash, LoweringError, MismatchError
 from aot.model import FatBinary, Image, Usage
 from aot.ptxtext import Header
 from aot.toolchain import Toolchain
@@ -81,13 +81,15 @@ def cubin(text: bytes, order: Order) -> BuiltImage:
 
 
 def ptx(lower: Callable[[Version], mlir.Module], number: int, order: Order) -> BuiltImage:
-    """Translate to PTX at the lowest ISA version that LLVM can select instructions for, and have ptxas check it.
+    """Translate to PTX at the lowest ISA version that LLVM can select instructions for, and that ptxas takes.
 
     ``lower`` makes the module for a version. LLVM aborts where a version lacks an instruction, so each
     version is tried in a process of its own. ``number`` is the image's position among the source's.
     """
-    tools, words = order.tools, ""
+    tools, words, least, refusal = order.tools, "", (0, 0), None
     for version in (each for each in arch.ptx_versions(order.target) if each <= tools.ptx):
+        if version < least:
+            continue
         module = lower(version)
         tried = forked.attempt(partial(translate, module, tools))
         if tried.died:
@@ -96,8 +98,17 @@ def ptx(lower: Callable[[Version], mlir.Module], number: int, order: Order) -> B
         # An error that was handled is met again here, where it can be raised.
         text = tried.data or translate(module, tools)
         text = ptxtext.adapted(text, Header(order.target.chip, version, number))
-        _check_ptx(text, order)
+        try:
+            _check_ptx(text, order)
+        except LoweringError as error:
+            # Of assembly, LLVM does not know what version it needs.
+            least, refusal = ptxas.least_isa(error), error
+            if least <= version:
+                raise
+            continue
         return plain(text, order)
+    if refusal is not None:
+        raise refusal
     raise CompilerCrash(
         f"LLVM cannot translate the code to PTX for {order.target.name} at any ISA version up to "
         f"{tools.ptx[0]}.{tools.ptx[1]}\n{words}".rstrip(),

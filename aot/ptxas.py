@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot import fileset, process
-from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, WARP, Target
+from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, WARP, Target, Version
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, ToolMissing
 from aot.model import Usage
 from aot.toolchain import Toolchain
@@ -124,6 +124,7 @@ _PLACE = re.compile(r"(?:ptxas )?/?\S*\.ptx, line (?P<line>\d+); (?:error|fatal)
 _FATAL = re.compile(r"ptxas (?:fatal|error)\s*: (?P<text>.*)")
 _UNRESOLVED = re.compile(r"Unresolved extern function '(?P<name>[^']+)'")
 _NOT_HERE = re.compile(r"not supported on \.target|requires \.target|not supported for target|Feature '.*' requires")
+_LEAST_ISA = re.compile(r"requires PTX ISA \.version (\d+)\.(\d+)")
 
 
 def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -> AotError:
@@ -141,6 +142,12 @@ def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -
     if _NOT_HERE.search(words):
         return ArchUnfit(refusal, hint="leave this architecture out for this source in aot.toml")
     return LoweringError(refusal, hint="`--dump DIR` keeps the IR of each stage")
+
+
+def least_isa(error: LoweringError) -> Version:
+    """The PTX ISA version that ptxas asked for when it refused the code; (0, 0) where it asked for none."""
+    asked = [(int(found[1]), int(found[2])) for found in _LEAST_ISA.finditer(error.message)]
+    return max(asked, default=(0, 0))
 
 
 def death(words: str, subject: str, target: str, tools: Toolchain) -> CompilerCrash:

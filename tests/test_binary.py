@@ -286,6 +286,19 @@ def test_ptx_gets_the_lowest_version_that_llvm_can_write_the_code_in(tools: Tool
     assert "\n.version 8.0\n.target sm_90\n" in found.ptx
 
 
+def assembly(text: str) -> str:
+    """A source with a kernel of assembly on a word of shared memory."""
+    body = f'llvm.inline_asm has_side_effects "{text}", "r" %n : (i32) -> ()'
+    return f"gpu.module @k {{ llvm.func @f(%n: i32) attributes {{nvvm.kernel}} {{\n{body}\nllvm.return\n}} }}"
+
+
+def test_ptx_gets_the_version_that_assembly_in_it_needs(tools: Toolchain) -> None:
+    send = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $0, [$0];"
+    assert build(assembly(send), "compute_90", tools)[0].image.ptx_version == "8.1"
+    with pytest.raises(LoweringError, match=r"k\.mlir: ptxas .* refuses the code for compute_90:\n.*nothing"):
+        build(assembly("nothing $0;"), "compute_90", tools)
+
+
 DIRECTIVES = {
     "maxntid": ("known_block_size = array<i32: 32, 4, 2>", ".maxntid 32, 4, 2", 256),
     "reqntid": ("nvvm.reqntid = array<i32: 64, 2>", ".reqntid 64, 2", 128),
