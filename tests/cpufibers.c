@@ -184,6 +184,26 @@ void _mlir_ciface_cpurun_shared(bytes *out) {
 /* The same place in the shared memory of another block of the cluster. */
 void *cpurun_remote(char *place, int32_t block) { return shared_of(block) + (place - shared_of(current / of_block)); }
 
+/* Words that blocks of a cluster write to each other, counted by a number in the shared memory of the one that gets them. */
+void cpurun_make_counter(int64_t counter) { *(int64_t *)counter = 0; }
+
+void cpurun_expect(int64_t counter, int32_t size) { *(int64_t *)counter += size; }
+
+void cpurun_send(int64_t word, int32_t place, int32_t counter, int32_t block, int32_t size) {
+  if (block < 0 || block >= threads / of_block || place % size) { fprintf(stderr, "cpurun: a word that no GPU sends\n"); abort(); }
+  memcpy(cpurun_remote((char *)(intptr_t)place, block), &word, size);
+  *(int64_t *)cpurun_remote((char *)(intptr_t)counter, block) -= size;
+}
+
+void cpurun_await(int32_t counter) {
+  wait_at(7);
+  if (*(int64_t *)(intptr_t)counter) { fprintf(stderr, "cpurun: words are missing, or there are too many\n"); abort(); }
+}
+
+void cpurun_prefetch(int64_t address, int32_t size) {
+  if (address % 16 || size % 16 || size < 0) { fprintf(stderr, "cpurun: a prefetch that no GPU does\n"); abort(); }
+}
+
 static void run_block(int backwards) {
   for (int64_t t = 0; t < threads; t++) {
     getcontext(&fibers[t]);

@@ -45,6 +45,11 @@ def declare(module: Any) -> None:
         func.FuncOp("cpurun_launch", types, visibility="private")
         remote = ir.FunctionType.get([_pointer(), word], [_pointer()])
         func.FuncOp("cpurun_remote", remote, visibility="private")
+        func.FuncOp("cpurun_make_counter", ir.FunctionType.get([long], []), visibility="private")
+        func.FuncOp("cpurun_expect", ir.FunctionType.get([long, word], []), visibility="private")
+        func.FuncOp("cpurun_send", ir.FunctionType.get([long, word, word, word, word], []), visibility="private")
+        func.FuncOp("cpurun_await", ir.FunctionType.get([word], []), visibility="private")
+        func.FuncOp("cpurun_prefetch", ir.FunctionType.get([long, word], []), visibility="private")
         shared = func.FuncOp("cpurun_shared", ir.FunctionType.get([], [_bytes()]), visibility="private")
         shared.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
@@ -165,8 +170,8 @@ def _replace(op: Any) -> None:
             op.results[1].replace_all_uses_with(true)
             op.results[0].replace_all_uses_with(_exchanged(op.operands[0], op.operands[1]))
             op.erase()
-        elif op.name in _TENSOR_CORES:
-            results = _TENSOR_CORES[op.name](op)
+        elif op.name in _INSTRUCTIONS:
+            results = _INSTRUCTIONS[op.name](op)
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
@@ -178,7 +183,7 @@ def _replace(op: Any) -> None:
             there = func.CallOp([_pointer()], "cpurun_remote", list(op.operands)).results[0]
             op.results[0].replace_all_uses_with(there)
             op.erase()
-        elif op.name == "nvvm.cluster.arrive":
+        elif op.name in ("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.fence.mbarrier.init"):
             op.erase()
         elif op.name == "llvm.inttoptr":
             op.results[0].set_type(_pointer())
@@ -265,7 +270,35 @@ def _any(op: Any) -> list[ir.Value]:
     return [arith.TruncIOp(op.results[0].type, found).result]
 
 
-_TENSOR_CORES = {
+def _make_counter(op: Any) -> list[ir.Value]:
+    func.CallOp([], "cpurun_make_counter", [_integer(op.operands[0], 64)])
+    return []
+
+
+def _expect(op: Any) -> list[ir.Value]:
+    func.CallOp([], "cpurun_expect", [_integer(op.operands[0], 64), op.operands[1]])
+    return []
+
+
+def _prefetch(op: Any) -> list[ir.Value]:
+    func.CallOp([], "cpurun_prefetch", [_integer(op.operands[0], 64), op.operands[1]])
+    return []
+
+
+def _assembly(op: Any) -> list[ir.Value]:
+    """Words to another block of a cluster, counted there; and to wait for all of them."""
+    text, operands = ir.StringAttr(op.attributes["asm_string"]).value, list(op.operands)
+    if "st.async" not in text:
+        assert "mbarrier.try_wait" in text
+        func.CallOp([], "cpurun_await", operands)
+        return []
+    bits = operands[0].type.width
+    long = operands[0] if bits == 64 else arith.ExtUIOp(ir.IntegerType.get_signless(64), operands[0]).result
+    func.CallOp([], "cpurun_send", [long, *operands[1:], _word(bits // 8)])
+    return []
+
+
+_INSTRUCTIONS = {
     "nvvm.cp.async.shared.global": _copy,
     "nvvm.cp.async.commit.group": _commit,
     "nvvm.cp.async.wait.group": _wait,
@@ -273,8 +306,12 @@ _TENSOR_CORES = {
     "nvvm.mma.sync": _mma,
     "llvm.call_intrinsic": _intrinsic,
     "nvvm.vote.sync": _any,
+    "nvvm.mbarrier.init": _make_counter,
+    "nvvm.mbarrier.arrive.expect_tx": _expect,
+    "nvvm.cp.async.bulk.prefetch": _prefetch,
+    "llvm.inline_asm": _assembly,
 }
-"""What tensor cores and asynchronous copies do, in ``cpufibers.c``, and votes."""
+"""What tensor cores and asynchronous copies do, in ``cpufibers.c``, votes, and exchanges between blocks."""
 
 
 def _exchanged(value: ir.Value, mask: ir.Value) -> ir.Value:

@@ -46,7 +46,9 @@ class Conditions:
             self._multiple(candidate),
         ]
         if candidate.sliced:
-            parts.append(self._few())
+            parts.append(self._few(slices.MANY_ROWS))
+        if candidate.most_rows is not None:
+            parts.append(self._few(candidate.most_rows))
         if candidate.shared:
             parts.append(self._fits(candidate.tile))
         if candidate.tile.cluster > 1:
@@ -61,11 +63,11 @@ class Conditions:
             total = _both(total, part)
         return total
 
-    def _few(self) -> ir.Value | bool:
+    def _few(self, most: int) -> ir.Value | bool:
         rows_ = self.job.space.rows
         if rows_.static is not None:
-            return rows_.static <= slices.MANY_ROWS
-        return self._compare(arith.CmpIPredicate.ule, rows_.value, slices.MANY_ROWS)
+            return rows_.static <= most
+        return self._compare(arith.CmpIPredicate.ule, rows_.value, most)
 
     def _least(self, least: int) -> ir.Value | bool:
         if not least:
@@ -92,7 +94,7 @@ class Conditions:
 
     def _fits(self, tile: Tile) -> ir.Value | bool:
         """Asks the device, unless every one has enough or none has."""
-        over = self.job.scratch(tile.exchanges) + 256 + 2 * tile.width * self.row_bytes
+        over = self.job.shared(tile) + 256 + 2 * tile.width * self.row_bytes
         if self.columns.static is not None:
             need = over + -(-self.columns.static // tile.cluster) * self.row_bytes
             if need <= SHARED_LIMIT or need > _MOST_SHARED:
@@ -106,7 +108,7 @@ class Conditions:
     def _worth(self, tile: Tile) -> ir.Value | bool:
         """Blocks share rows that one has no room for, and few rows that are long."""
         alone = self._fits(replace(tile, cluster=1))
-        few = _both(self._few(), self._least(slices.LONG))
+        few = _both(self._few(slices.MANY_ROWS), self._least(slices.LONG))
         if alone is False or few is True:
             return True
         if alone is True:

@@ -34,7 +34,7 @@ from aot.lower.fast.conditions import Conditions
 from aot.lower.fast.extents import Extents
 from aot.lower.fast.forming import Formed
 from aot.lower.fast.operations import ZERO
-from aot.lower.fast.region import FULL, PART, Member, Region, Source
+from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region, Source
 from aot.lower.fast.rowjob import Job
 from aot.lower.fast.table import Facts
 from aot.lower.fast.wished import ASKED, Choice, UnfitError, Wished
@@ -235,6 +235,7 @@ def _facts(job: Job) -> Facts:
         job.space.rows.static,
         slices.fits(job.region),
         not cached and all(store.product.kind != FULL for store, _ in job.stores),
+        sum(source.kind == COLUMN for source in job.places),
     )
 
 

@@ -4,7 +4,7 @@ In: what combines them, and each thread's partial results. Out: the combined one
 combined in an order that does not depend on timing.
 
 Up to 32 threads exchange by shuffles; more threads leave one result per warp in shared memory, and read all of them.
-The number of warps is any: lanes that find none take neutral values. Blocks of a cluster read each other's results.
+The number of warps is any: lanes that find none take neutral values. Blocks of a cluster exchange at last.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mlir import ir
-from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf
+from mlir.dialects import arith, gpu, memref, scf
 
 from aot.arch import WARP
 from aot.lower import devicemath, rtcalls
 from aot.lower.fast import bodies
+from aot.lower.fast.clusterexchange import ClusterExchange
 
 SLOT_BYTES = WARP * 8
 """Shared memory for one value of each warp of a block."""
-_BYTE = 8
 SHARED = "#gpu.address_space<workgroup>"
-_OWN, _CLUSTER = "!llvm.ptr<3>", "!llvm.ptr<7>"
-"""Pointers to shared memory of the block, and of any block of the cluster."""
 
 
 class Combiner(Protocol):
@@ -47,8 +45,8 @@ class Exchange:
     """The block's shared memory, as bytes; None when no row needs it."""
     count: ir.Value | None = None
     """The threads that there are, at most ``threads``, where only the launch knows."""
-    blocks: int = 1
-    """Of the cluster that works on a row."""
+    cluster: ClusterExchange | None = None
+    """Of the blocks that work on a row; None where that is one."""
     used: int = 0
     """Bytes of it that are taken."""
 
@@ -57,7 +55,9 @@ class Exchange:
         if self.threads <= WARP:
             return _butterfly(combiner, partial, self.threads)
         done = self._across_warps(combiner, _butterfly(combiner, partial, WARP), neutral)
-        return done if self.blocks == 1 else self._across_blocks(combiner, done)
+        if self.cluster is None:
+            return done
+        return _butterfly(combiner, self.cluster.all(done, self._slot), self.cluster.blocks)
 
     def _across_warps(
         self, combiner: Combiner, values: Sequence[ir.Value], neutral: Sequence[ir.Value]
@@ -88,28 +88,6 @@ class Exchange:
         ]
         return _butterfly(combiner, found, lanes)
 
-    def _across_blocks(self, combiner: Combiner, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Each block leaves its result in its shared memory; lanes read those of all blocks."""
-        slots = [self._slot(value.type) for value in values]
-        first = arith.CmpIOp(arith.CmpIPredicate.eq, self.thread, rtcalls.index(0)).result
-        branch = scf.IfOp(first)
-        with ir.InsertionPoint(branch.then_block):
-            for value, slot in zip(values, slots, strict=True):
-                memref.StoreOp(value, slot, [rtcalls.index(0)])
-            scf.YieldOp([])
-        nvvm.cluster_arrive()
-        nvvm.cluster_wait()
-        word = ir.IntegerType.get_signless(32)
-        block = arith.IndexCastOp(word, arith.RemUIOp(self.thread, rtcalls.index(self.blocks)).result).result
-        found = [_remote(slot, block, value.type) for slot, value in zip(slots, values, strict=True)]
-        return _butterfly(combiner, found, self.blocks)
-
-    def leave(self) -> None:
-        """Before a block of a cluster ends: others may still read from it."""
-        if self.blocks > 1:
-            nvvm.cluster_arrive()
-            nvvm.cluster_wait()
-
     def _slot(self, kind: ir.Type) -> ir.Value:
         assert self.shared is not None
         view = memref.ViewOp(
@@ -120,22 +98,6 @@ class Exchange:
         )
         self.used += SLOT_BYTES
         return view.result
-
-
-def _remote(slot: ir.Value, block: ir.Value, kind: ir.Type) -> ir.Value:
-    """What another block of the cluster has in its slot."""
-    word = ir.IntegerType.get_signless(64)
-    address = arith.IndexCastOp(word, memref.ExtractAlignedPointerAsIndexOp(slot).result).result
-    own = llvm.IntToPtrOp(ir.Type.parse(_OWN), address).res
-    there = nvvm.mapa(ir.Type.parse(_CLUSTER), own, block)
-    if isinstance(kind, ir.IndexType):
-        return arith.IndexCastOp(kind, llvm.LoadOp(word, there).res).result
-    if isinstance(kind, ir.FloatType) and kind.width <= _BYTE:
-        # LLVM has no such type: it is stored as a byte.
-        byte = llvm.LoadOp(ir.IntegerType.get_signless(_BYTE), there).res
-        bits = ir.IntegerType.get_signless(kind.width)
-        return arith.BitcastOp(kind, byte if kind.width == _BYTE else arith.TruncIOp(bits, byte).result).result
-    return llvm.LoadOp(kind, there).res
 
 
 def _butterfly(combiner: Combiner, values: Sequence[ir.Value], threads: int) -> list[ir.Value]:

@@ -8,12 +8,14 @@ only what it has copied itself, so that nobody waits for others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 from mlir.dialects import arith, llvm, memref, nvvm
 
 from aot.lower import rtcalls
-from aot.lower.fast import exchange
-from aot.lower.fast.chunks import Chunk, Evaluator
+from aot.lower.fast import bodies, exchange
+from aot.lower.fast.chunks import Chunk, Evaluator, guard
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Source
 from aot.lower.fast.rowchunks import Deal
@@ -23,13 +25,15 @@ _ASYNCHRONOUS = (4, 8, 16)
 """Bytes that one asynchronous copy can have."""
 _WHOLE_LINES = 16
 """Bytes of a copy that passes by the first-level cache."""
+_PIECE = 16
+"""Bytes that a prefetch has a multiple of."""
 _GLOBAL, _SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 
 
 def make(job: Job, tile: Tile, shared: ir.Value) -> dict[Source, ir.Value]:
     """Shared memory for each source that is read again: vectors, by number."""
     found = {}
-    offset = rtcalls.index(job.scratch(tile.exchanges))
+    offset = rtcalls.index(job.shared(tile))
     for source in job.cached():
         count = part_vectors(job, tile)
         vector = ir.VectorType.get([tile.width], job.places[source].element)
@@ -39,8 +43,8 @@ def make(job: Job, tile: Tile, shared: ir.Value) -> dict[Source, ir.Value]:
     return found
 
 
-def fill(deal: Deal, caches: dict[Source, ir.Value]) -> None:
-    """Copy the row, and read from there from now on."""
+def start(deal: Deal, caches: dict[Source, ir.Value]) -> None:
+    """Begin to copy the row, which is read from there from now on."""
 
     def copy(chunks: list[Chunk], running: list[ir.Value]) -> list[ir.Value]:
         for source, memory in caches.items():
@@ -50,8 +54,33 @@ def fill(deal: Deal, caches: dict[Source, ir.Value]) -> None:
     deal.code.cached_from = None if deal.first is None else deal.begin
     deal.loop([], 1, copy)
     nvvm.cp_async_commit_group()
-    nvvm.cp_async_wait_group(0)
     deal.code.caches.update(caches)
+
+
+def wait() -> None:
+    """Until all copies are done."""
+    nvvm.cp_async_wait_group(0)
+
+
+def fetch(deal: Deal, sources: Sequence[Source]) -> None:
+    """Have the L2 cache read the block's part of what all rows share, long before the block reads it itself.
+
+    One thread asks for whole pieces of 16 bytes, those around the first and the last column included.
+    """
+    first = arith.CmpIOp(arith.CmpIPredicate.eq, deal.lane, rtcalls.index(0)).result
+    with guard(first):
+        for source in sources:
+            place = deal.code.places[source]
+            ends = []
+            for number, more in ((deal.begin, 0), (deal.end, _PIECE - 1)):
+                column = arith.MulIOp(number, rtcalls.index(deal.tile.width)).result
+                if deal.code.head is not None:
+                    column = arith.AddIOp(column, deal.code.head).result
+                address = _address(place.memory, column, rtcalls.storage_bytes(place.element))
+                ends.append(arith.AndIOp(bodies.plus(address, more), rtcalls.index(-_PIECE)).result)
+            size = arith.SubIOp(ends[1], ends[0]).result
+            size = arith.IndexCastOp(ir.IntegerType.get_signless(32), size).result
+            nvvm.cp_async_bulk_prefetch(_made_pointer(ends[0], _GLOBAL), size)
 
 
 def _copy(code: Evaluator, source: Source, memory: ir.Value, chunk: Chunk) -> None:
@@ -75,7 +104,14 @@ def _start(code: Evaluator, place: Place, memory: ir.Value, chunk: Chunk, size: 
 
 
 def _pointer(memory: ir.Value, number: ir.Value, size: int, kind: str) -> ir.Value:
+    return _made_pointer(_address(memory, number, size), kind)
+
+
+def _address(memory: ir.Value, number: ir.Value, size: int) -> ir.Value:
     base = memref.ExtractAlignedPointerAsIndexOp(memory).result
-    address = arith.AddIOp(base, arith.MulIOp(number, rtcalls.index(size)).result).result
+    return arith.AddIOp(base, arith.MulIOp(number, rtcalls.index(size)).result).result
+
+
+def _made_pointer(address: ir.Value, kind: str) -> ir.Value:
     word = arith.IndexCastOp(ir.IntegerType.get_signless(64), address).result
     return llvm.IntToPtrOp(ir.Type.parse(kind), word).res

@@ -17,6 +17,7 @@ from aot.arch import WARP
 from aot.lower import imageneeds, rtcalls, tiling
 from aot.lower.fast import exchange
 from aot.lower.fast.chunks import SHIFTED
+from aot.lower.fast.clusterexchange import BARRIER_BYTES
 from aot.lower.fast.places import Place, Space
 from aot.lower.fast.region import FULL, Node, Region, Source, Store
 
@@ -129,15 +130,29 @@ class Job:
 
     def scratch(self, exchanges: int = 1) -> int:
         """Bytes of shared memory for as many exchanges of each result; searches exchange the extreme, then a pair."""
-        values = sum(len(member.operation.outputs) for member in self.region.reductions)
-        values += sum(
-            member.reducer is not None and member.reducer.search is not None for member in self.region.reductions
-        )
-        return values * exchanges * exchange.SLOT_BYTES
+        return (self._results + self._searches) * exchanges * exchange.SLOT_BYTES
+
+    def barriers(self, tile: Tile) -> int:
+        """Of a tile whose blocks exchange: one for each time that they do."""
+        return len(self.region.reductions) + self._searches if tile.cluster > 1 else 0
+
+    def shared(self, tile: Tile) -> int:
+        """Bytes of shared memory that a tile takes for its exchanges."""
+        barriers = self.barriers(tile) * BARRIER_BYTES
+        return self.scratch(tile.exchanges) + -(-barriers // exchange.SLOT_BYTES) * exchange.SLOT_BYTES
+
+    @property
+    def _results(self) -> int:
+        return sum(len(member.operation.outputs) for member in self.region.reductions)
+
+    @property
+    def _searches(self) -> int:
+        reducers = [member.reducer for member in self.region.reductions]
+        return sum(reducer is not None and reducer.search is not None for reducer in reducers)
 
     def searches(self) -> bool:
         """Whether a reduction asks where something is."""
-        return any(member.reducer is not None and member.reducer.search for member in self.region.reductions)
+        return self._searches > 0
 
 
 def threads(job: Job, tile: Tile) -> ir.Value:
@@ -170,7 +185,7 @@ def _busy(job: Job, tile: Tile, vectors: int) -> ir.Value:
 
 def shared_bytes(job: Job, tile: Tile) -> ir.Value | None:
     """Bytes of dynamic shared memory; None for none."""
-    scratch = job.scratch(tile.exchanges)
+    scratch = job.shared(tile)
     if tile.keep != SHARED:
         return _word(rtcalls.index(scratch)) if scratch else None
     total = rtcalls.index(scratch)

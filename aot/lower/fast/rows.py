@@ -14,15 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf
+from mlir.dialects import arith, gpu, memref, scf
 
 from aot.arch import WARP
 from aot.lower import rtcalls
 from aot.lower.fast import exchange, rowchunks, rowcopy, rowstores
 from aot.lower.fast.chunks import MASKED, SHIFTED, Chunk, Evaluator
+from aot.lower.fast.clusterexchange import ClusterExchange
 from aot.lower.fast.exchange import Exchange
 from aot.lower.fast.reducers import equal
-from aot.lower.fast.region import FULL, Member, Node, Product, Source
+from aot.lower.fast.region import COLUMN, FULL, Member, Node, Product, Source
 from aot.lower.fast.rowchunks import Part, Work
 from aot.lower.fast.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
 from aot.lower.fast.tallies import Earlier, Found, Tally, joined, tally
@@ -89,11 +90,27 @@ class RowKernel:
         self.deal = rowchunks.deal(tile, self.code, self.lane, group, part)
         needs_shared = tile.keep == SHARED or (tile.group > WARP and bool(job.region.reductions))
         shared = exchange.shared_memory() if needs_shared else None
-        self.exchange = Exchange(tile.group, thread, shared, group if tile.flexible else None, tile.cluster)
+        cluster = self._cluster(part, thread, shared)
+        self.exchange = Exchange(tile.group, thread, shared, group if tile.flexible else None, cluster)
         self.prepare(0)
         self.edge = Edge(self.code, self.deal.edge()) if shifted else None
         if tile.keep == SHARED and shared is not None:
-            rowcopy.fill(self.deal, rowcopy.make(job, tile, shared))
+            rowcopy.start(self.deal, rowcopy.make(job, tile, shared))
+            if tile.cluster > 1:
+                rowcopy.fetch(self.deal, self._columns())
+            rowcopy.wait()
+
+    def _cluster(self, part: Part | None, thread: ir.Value, shared: ir.Value | None) -> ClusterExchange | None:
+        """What the blocks of a row exchange by, behind what each has for itself."""
+        if self.tile.cluster == 1 or part is None or shared is None:
+            return None
+        count = self.job.barriers(self.tile)
+        word, space = ir.IntegerType.get_signless(64), ir.Attribute.parse(exchange.SHARED)
+        kind = ir.MemRefType.get([count], word, memory_space=space)
+        barriers = memref.ViewOp(kind, shared, rtcalls.index(self.job.scratch(self.tile.exchanges)), []).result
+        made = ClusterExchange(self.tile.cluster, part.number, thread, barriers)
+        made.enter(count)
+        return made
 
     def emit(self) -> None:
         """All of the kernel."""
@@ -105,7 +122,6 @@ class RowKernel:
             self.prepare(each)
         self.store_rows()
         self.store_columns()
-        self.exchange.leave()
 
     def _row(self, thread: ir.Value, group: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The thread's row, and whether there is such a row; behind the last one it works on that one."""
@@ -133,6 +149,10 @@ class RowKernel:
         for member in region.members:
             if member.kind != FULL and member.reducer is None and member.level <= known:
                 code.row_value(Product(member, 0))
+
+    def _columns(self) -> list[Source]:
+        """Sources with an element for each column, the same in all rows."""
+        return [each for each in self.job.region.sources() if each.kind == COLUMN and self.job.places[each].flat]
 
     def _columns_of(self, nodes: Sequence[Node]) -> list[Source]:
         return [source for source in needed(nodes) if self.code.varies(source)]

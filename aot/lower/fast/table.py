@@ -22,17 +22,24 @@ _SHORT = ((8, 16), (16, 8))
 """Threads for a row of up to twice as many vectors, and rows in a block: with one each, blocks would end too soon."""
 _BLOCK = 512
 """Threads that share a row in registers, at most: longer rows do as well in shared memory."""
+_WEIGHTED_BLOCK, _WEIGHTED_MOST = 256, 16384
+"""The same where vectors of 8 columns meet two weights or more, which take registers, too; columns that as many threads
+of a fixed block are for, where shared memory has the row."""
 _MOST_THREADS = 1024
 """Of any block."""
 _LOOP_THREADS = 512
 _FEW_VECTORS = 2
 """Of a turn in loops over shared memory: it answers soon."""
-_CLUSTER, _WIDE_CLUSTER, _CLUSTER_THREADS = 8, 16, 256
+_CLUSTER, _WIDE_CLUSTER, _CLUSTER_THREADS, _FEW_ROWS_THREADS = 8, 16, 256, 512
 """Blocks of a cluster, and threads of each: with small parts of a row, a multiprocessor holds parts of several rows.
 
-Few rows take as many threads as a block can have: nothing else hides how long memory takes."""
+Few rows take more threads: nothing else hides how long memory takes."""
+_WIDE_BYTES = 4
+"""Of a row for each column, from which on clusters are wide whatever the number of rows."""
 _WIDE_PART = 100 * 1024
 """Bytes of a row that a block of a wide cluster may have: of more, too few would fit the multiprocessors together."""
+_LIGHT_VECTORS, _LIGHT_ROWS, _LIGHT_COLUMNS = 4, 16, 16 * 32768
+"""Of a thread in clusters that read a row once; rows and columns that they take: more is left to several launches."""
 _LOOP_ELEMENTS = 16
 """Of a thread and turn, in kernels that loop over a row."""
 
@@ -52,6 +59,8 @@ class Facts:
     """Whether blocks may share a row."""
     light: bool = False
     """Whether a row is read once and has results for the row only."""
+    shared_columns: int = 0
+    """Sources with an element for each column, the same in all rows: weights."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class Candidate:
     """Blocks share a row: for few long rows."""
     shared: bool = False
     """The row must fit into the shared memory of the device."""
+    most_rows: int | None = None
+    """Rows that it is for."""
 
     def with_gaps(self) -> Candidate:
         """The same for rows that do not follow each other: where they begin is not a matter of their number."""
@@ -97,6 +108,10 @@ def _held(facts: Facts) -> Held:
     if facts.light:
         return Held(min(8, 32 // wide), (4,))
     return Held(min(4, 24 // wide), (2, min(4, 16 // wide)))
+
+
+def _is_weighted(facts: Facts) -> bool:
+    return width(facts) == _MAX_WIDTH and facts.shared_columns > 1 and facts.row_bytes > 0
 
 
 def width(facts: Facts) -> int:
@@ -167,7 +182,8 @@ def _static(facts: Facts) -> list[Candidate]:
         return _narrow(columns)
     multiple = columns % wide == 0
     units = -(-columns // wide) if multiple else columns // wide
-    dealt = _dealt(units, _held(facts), 1 if multiple else least_threads(wide))
+    most = _WEIGHTED_BLOCK if multiple and _is_weighted(facts) else _BLOCK
+    dealt = _dealt(units, _held(facts), 1 if multiple else least_threads(wide), most)
     if dealt is None:
         return _loops(facts, wide, [MASKED if multiple else SHIFTED])
     group, rows = dealt
@@ -177,8 +193,8 @@ def _static(facts: Facts) -> list[Candidate]:
     return [Candidate(Tile(_ROW, group, rows, vectors, wide, mode))]
 
 
-def _dealt(units: int, held: Held, least: int) -> tuple[int, int] | None:
-    """Threads for a row, ``least`` or more, and rows in a block; None when registers cannot hold so many vectors."""
+def _dealt(units: int, held: Held, least: int, most: int) -> tuple[int, int] | None:
+    """Threads for a row, ``least`` to ``most``, and rows in a block; None when registers cannot hold the vectors."""
     for group, rows in _SHORT:
         if least <= group and units <= 2 * group:
             return group, rows
@@ -186,7 +202,7 @@ def _dealt(units: int, held: Held, least: int) -> tuple[int, int] | None:
         return WARP, 4
     for vectors in held.block:
         group = WARP * -(-units // (WARP * vectors))
-        if group <= _BLOCK:
+        if group <= most:
             return group, 1
     return None
 
@@ -215,8 +231,9 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     tiles = [Tile(_ROW, 8, 16, 2, wide, MASKED), Tile(_ROW, 16, 8, 2, wide, MASKED, whole=1)]
     tiles.append(Tile(_ROW, WARP, 4, held.warp, wide, MASKED, whole=1))
     vectors = held.block[-1]
-    tiles.append(Tile(_ROW, _BLOCK, 1, vectors, wide, MASKED, flexible=True, whole=vectors // 2))
-    tiles.append(replace(tiles[-1], mode=SHIFTED, whole=0))
+    most = _WEIGHTED_BLOCK if _is_weighted(facts) else _BLOCK
+    tiles.append(Tile(_ROW, most, 1, vectors, wide, MASKED, flexible=True, whole=vectors // 2))
+    tiles.append(replace(tiles[-1], group=_BLOCK, mode=SHIFTED, whole=0))
     found = [
         Candidate(each, most=each.reach + each.slack, least=max(2 * wide, each.least), multiple=each.mode == MASKED)
         for each in tiles
@@ -227,17 +244,32 @@ def _dynamic(facts: Facts) -> list[Candidate]:
 def _loops(facts: Facts, wide: int, modes: list[str]) -> list[Candidate]:
     """Rows that no block holds in registers; the last mode takes them all."""
     memory = replace(in_memory(facts), mode=modes[-1])
-    clusters, shared = [], []
+    shared = []
     if facts.row_bytes:
         kept = replace(memory, vectors=_FEW_VECTORS, keep=SHARED, flexible=True)
         shared = [_kept(replace(kept, mode=mode), facts) for mode in modes]
-        group = replace(kept, name="cluster-row", group=_MOST_THREADS, usual=_CLUSTER_THREADS)
-        if facts.row_bytes >= 4:
-            most = _WIDE_CLUSTER * _WIDE_PART // facts.row_bytes
-            clusters = [replace(_kept(replace(group, cluster=_WIDE_CLUSTER), facts), most=most)]
-        clusters.append(_kept(replace(group, cluster=_CLUSTER), facts))
+        if facts.columns is None and _is_weighted(facts):
+            some = replace(kept, group=_WEIGHTED_BLOCK, mode=MASKED, flexible=False)
+            shared = [replace(_kept(some, facts), most=_WEIGHTED_MOST), *shared]
     last = Candidate(memory, least=2 * wide, multiple=memory.mode == MASKED)
-    return [*clusters, *_sliced(facts), *shared, last]
+    return [*_clusters(facts, memory), *_sliced(facts), *shared, last]
+
+
+def _clusters(facts: Facts, memory: Tile) -> list[Candidate]:
+    """Blocks of a cluster share a row."""
+    if facts.light and facts.slices:
+        tile = replace(memory, name="cluster-row", vectors=_LIGHT_VECTORS, cluster=_WIDE_CLUSTER)
+        return [Candidate(tile, least=LONG, most=_LIGHT_COLUMNS, most_rows=_LIGHT_ROWS)]
+    if not facts.row_bytes:
+        return []
+    tile = replace(memory, name="cluster-row", vectors=_FEW_VECTORS, keep=SHARED, flexible=True)
+    tile = replace(tile, group=_FEW_ROWS_THREADS, usual=_CLUSTER_THREADS)
+    wide = replace(tile, cluster=_WIDE_CLUSTER)
+    # Narrow rows are short enough for eight blocks, unless there is nothing else to do.
+    rows = None if facts.row_bytes >= _WIDE_BYTES else few_rows(wide)
+    most = _WIDE_CLUSTER * _WIDE_PART // facts.row_bytes
+    found = replace(_kept(wide, facts), most=most, most_rows=rows)
+    return [found, _kept(replace(tile, cluster=_CLUSTER), facts)]
 
 
 def _kept(tile: Tile, facts: Facts) -> Candidate:
