@@ -45,6 +45,16 @@ def test_maxima_of_floats_are_one_operation(kind: str) -> None:
     assert "llvm.fcmp" not in text
 
 
+@pytest.mark.parametrize(("kind", "count"), [("f32", 1), ("vector<4xf32>", 4)])
+def test_rough_exponentials_are_one_instruction(kind: str, count: int) -> None:
+    body = f"%l = memref.load %a[%i] : memref<?x{kind}>\n%m = math.exp %l fastmath<afn> : {kind}\n"
+    body += f"%n = math.exp2 %m fastmath<afn> : {kind}\nmemref.store %n, %a[%i] : memref<?x{kind}>"
+    text = str(lowered(kernel(body, f"%a: memref<?x{kind}>")))
+    assert text.count("llvm.nvvm.ex2.approx.ftz.f") == 2 * count
+    exact = str(lowered(kernel(body.replace(" fastmath<afn>", ""), f"%a: memref<?x{kind}>")))
+    assert "llvm.nvvm.ex2.approx.ftz.f" not in exact
+
+
 BODIES = {
     "vector of one dimension": "%v = vector.load %a[%i] : memref<?xf32>, vector<4xf32>\n"
     "vector.store %v, %a[%i] : memref<?xf32>, vector<4xf32>",

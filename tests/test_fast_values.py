@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -321,3 +322,35 @@ def test_a_native_sum_keeps_its_order() -> None:
     """
     x = np.full(4096, 0.001, np.float16)
     assert build(text, options=Options(wide_accumulation=False)).call("f", x).results[0] == 4.0
+
+
+ERROR_FUNCTION = """
+func.func @f(%x: tensor<?xf32>, %o: tensor<?xTYPE>) -> tensor<?xTYPE> {
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<?xf32>) outs(%o : tensor<?xTYPE>) {
+  ^bb0(%v: f32, %old: TYPE):
+    %e = math.erf %v : f32
+    %s = arith.addf %e, %one : f32
+    %n = arith.truncf %VALUE : f32 to TYPE
+    linalg.yield %n : TYPE
+  } -> tensor<?xTYPE>
+  return %y : tensor<?xTYPE>
+}"""
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("value", ["e", "s"])
+def test_the_error_function_of_narrow_results_is_rounded_almost_as_the_exact_one(kind: str, value: str) -> None:
+    """Half a step of the result, and a tenth of that; one more than it has the steps of f32 near one."""
+    text = ERROR_FUNCTION.replace("TYPE", kind).replace("%VALUE", f"%{value}")
+    built = build(text.replace("%y =", "%one = arith.constant 1.0 : f32\n  %y =", 1))
+    x = np.concatenate([np.linspace(-6, 6, 20001), np.geomspace(1e-30, 1, 5000), [0.0, -0.0, np.inf, -np.inf, np.nan]])
+    x = x.astype("f4")
+    got = built.call("f", x, np.zeros(x.size, DTYPES[kind])).results[0].astype("f8")
+    want = np.array([math.erf(each) for each in x.astype("f8")]) + (value == "s")
+    digits, least = {"f16": (11, 2.0**-14), "bf16": (8, 2.0**-126)}[kind]
+    step = 2.0 ** np.floor(np.log2(np.maximum(np.abs(want), least))) * 2.0 ** (1 - digits)
+    np.testing.assert_array_less(np.abs(got - want)[:-1], (0.55 * step + (2.0**-23 if value == "s" else 0))[:-1])
+    assert np.isnan(got[-1])
+    assert not np.signbit(got[-5])
+    assert np.signbit(got[-4]) == (value == "e")

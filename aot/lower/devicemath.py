@@ -1,8 +1,8 @@
 """Arithmetic of kernels that upstream's device conversion has no pattern for.
 
 In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications, maxima and
-minima of floats are the hardware's, reductions over a subgroup are exchanges between threads, and reductions over a
-block that all threads reach are marked as such.
+minima of floats are the hardware's, and so are exponentials that may be rough, reductions over a subgroup are exchanges
+between threads, and reductions over a block that all threads reach are marked as such.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf
+from mlir.dialects import arith, gpu, scf, vector
 
 from aot import mlir
 from aot.arch import WARP
 
 _SHUFFLED_BITS = (32, 64)
 """Widths that threads can exchange; narrower values travel in 32 bits."""
+
+ROUGH = "#arith.fastmath<afn>"
+"""On operations in f32 that the hardware's own instruction will do for."""
+_LOG2_E = 1.4426950408889634
 
 COMBINE: dict[str, tuple[type, type]] = {
     "add": (arith.AddIOp, arith.AddFOp),
@@ -123,6 +127,39 @@ def _extreme(op: mlir.Operation) -> None:
         _replace(op, made.results[0])
 
 
+def _exponential(op: mlir.Operation) -> None:
+    """Of f32 that may be rough: without code for results that are denormal numbers, which become zeros."""
+    kind = op.results[0].type
+    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+    if not isinstance(element, ir.F32Type) or op.attributes["fastmath"] != ir.Attribute.parse(ROUGH):
+        return
+    value = op.operands[0]
+    if op.name == "math.exp":
+        value = arith.MulFOp(value, _splat(kind, _LOG2_E)).result
+    if not isinstance(kind, ir.VectorType):
+        _replace(op, power_of_two(value))
+        return
+    parts = [vector.ExtractOp(value, [], [number]).result for number in range(kind.shape[0])]
+    _replace(op, vector.FromElementsOp(kind, [power_of_two(part) for part in parts]).result)
+
+
+def _splat(kind: ir.Type, value: float) -> mlir.Value:
+    if not isinstance(kind, ir.VectorType):
+        return arith.ConstantOp(kind, value).result
+    number = ir.FloatAttr.get(kind.element_type, value)
+    return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, number)).result
+
+
+def power_of_two(value: mlir.Value) -> mlir.Value:
+    """2 to the power of an f32 number, by the special function unit."""
+    attributes = {
+        "intrin": ir.StringAttr.get("llvm.nvvm.ex2.approx.ftz.f"),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    return ir.Operation.create("llvm.call_intrinsic", [value.type], [value], attributes).results[0]
+
+
 def _positive_power(base: mlir.Value, exponent: mlir.Value, zero: mlir.Value, one: mlir.Value) -> mlir.Value:
     kind = base.type
     loop = scf.WhileOp([kind] * 3, [base, exponent, one])
@@ -151,4 +188,5 @@ _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "gpu.subgroup_reduce": _subgroup_reduce,
     "math.ipowi": _integer_power,
     **dict.fromkeys(_EXTREMA, _extreme),
+    **dict.fromkeys(("math.exp", "math.exp2"), _exponential),
 }

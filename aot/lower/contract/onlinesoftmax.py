@@ -87,7 +87,7 @@ def weighed(scores: Sequence[ir.Value], row: Row, scale: float) -> tuple[list[ir
     """Weights of scores, relative to what the row counts from, and the row with them."""
     exponents = number(scale * _TO_POWERS_OF_TWO)
     base = _base(row.largest, exponents)
-    weights = [_power(_minus(_times(score, exponents), base)) for score in scores]
+    weights = [devicemath.power_of_two(_minus(_times(score, exponents), base)) for score in scores]
     return weights, Row(row.largest, _plus(row.total, _folded(_plus, weights)))
 
 
@@ -101,7 +101,7 @@ def merged(rows: Sequence[Row], scale: float) -> Row:
 def factor(part: Row, row: Row, scale: float) -> ir.Value:
     """What sums of values of a part are multiplied with to be relative to the largest score of all the row."""
     exponents = number(scale * _TO_POWERS_OF_TWO)
-    return _power(_minus(_times(part.largest, exponents), _base(row.largest, exponents)))
+    return devicemath.power_of_two(_minus(_times(part.largest, exponents), _base(row.largest, exponents)))
 
 
 def total(values: Sequence[ir.Value]) -> ir.Value:
@@ -175,13 +175,3 @@ def _times(one: ir.Value, other: ir.Value) -> ir.Value:
 
 def _contract() -> ir.Attribute:
     return ir.Attribute.parse("#arith.fastmath<contract>")
-
-
-def _power(value: ir.Value) -> ir.Value:
-    """2 to the power, by the special function unit."""
-    attributes = {
-        "intrin": ir.StringAttr.get("llvm.nvvm.ex2.approx.ftz.f"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-    }
-    return ir.Operation.create("llvm.call_intrinsic", [value.type], [value], attributes).results[0]

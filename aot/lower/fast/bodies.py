@@ -14,14 +14,13 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from aot import mlir
-from aot.lower import rtcalls
-from aot.lower.fast import bodyloads, divisions
+from aot.lower import devicemath, rtcalls
+from aot.lower.fast import bodyloads, divisions, errorfunction
 
 Index = Callable[[int], ir.Value]
 _IN_F32 = frozenset({"arith.divf", "math.exp"})
-_APPROXIMATED = frozenset({"arith.divf", "math.exp", "math.exp2"})
-"""Operations in f32 that the hardware has with an error of a few units in the last place."""
-_ROUGH = "#arith.fastmath<afn>"
+_APPROXIMATED = frozenset({"arith.divf", "math.erf", "math.exp", "math.exp2"})
+"""Operations in f32 that the hardware has with an error of a few units in the last place, or that come from such."""
 _VECTOR_DIALECTS = frozenset({"arith", "math"})
 
 
@@ -126,11 +125,13 @@ def _approximated(op: ir.Operation, operands: Sequence[ir.Value], width: int) ->
     is_vector = [isinstance(value.type, ir.VectorType) for value in operands]
     if op.name == "arith.divf" and is_vector == [True, False]:
         one = arith.ConstantOp(operands[1].type, 1.0).result
-        inverse = arith.DivFOp(one, operands[1], fastmath=ir.Attribute.parse(_ROUGH)).result
+        inverse = arith.DivFOp(one, operands[1], fastmath=ir.Attribute.parse(devicemath.ROUGH)).result
         return arith.MulFOp(operands[0], broadcast(inverse, width)).result
     attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes["fastmath"] = ir.Attribute.parse(_ROUGH)
+    attributes["fastmath"] = ir.Attribute.parse(devicemath.ROUGH)
     given = [_spread(value, width) for value in operands] if any(is_vector) else list(operands)
+    if op.name == "math.erf":
+        return errorfunction.approximated(given[0], attributes["fastmath"])
     return ir.Operation.create(op.name, results=[given[0].type], operands=given, attributes=attributes).results[0]
 
 
@@ -138,7 +139,7 @@ def _in_f32(op: ir.Operation, operands: Sequence[ir.Value], attributes: dict[str
     """The operation in f32, by the hardware's approximation: its error is far below the rounding to f16."""
     shape = operands[0].type.shape if isinstance(operands[0].type, ir.VectorType) else None
     single = ir.F32Type.get() if shape is None else ir.VectorType.get(shape, ir.F32Type.get())
-    attributes = {**attributes, "fastmath": ir.Attribute.parse(_ROUGH)}
+    attributes = {**attributes, "fastmath": ir.Attribute.parse(devicemath.ROUGH)}
     wide = [arith.ExtFOp(single, value).result for value in operands]
     made = ir.Operation.create(op.name, results=[single], operands=wide, attributes=attributes)
     return arith.TruncFOp(operands[0].type, made.results[0]).result
