@@ -59,6 +59,7 @@ def test_the_wait_is_before_anything_that_is_read_or_written() -> None:
         before = code[: code.index("griddepcontrol.wait")]
         assert re.search(r"\b(ld|st|atom|red)\.(global|shared|v\d)|cp\.async|\bbar\.|\bbra\b", before) is None
         assert re.search(r"\b(ld|st)\.global", code) is not None
+        assert re.search(r"%(cta|t)id\.x", before) is not None, "a thread finds its place first"
 
 
 def built(host: str, archs: str) -> list[BuiltImage]:
