@@ -78,10 +78,18 @@ class FlatEvaluator(Evaluator):
         return bodies.pack([_load(place, each) for each in apart])
 
     def _one_by_one(self, found: Sequence[Place], digits: Sequence[ir.Value]) -> list[ir.Value]:
+        """In 32 bits along the innermost loop, whose extent has no more here: half as many instructions."""
         extents = [extent.value for extent in self.space.column_loops]
+        word, index = ir.IntegerType.get_signless(32), ir.IndexType.get()
+        inner, extent = (arith.IndexCastUIOp(word, each).result for each in (digits[-1], extents[-1]))
+        zero, one = (arith.ConstantOp(word, number).result for number in (0, 1))
         apart = [list(digits)]
         while len(apart) < self.width:
-            apart.append(_next(apart[-1], extents))
+            more = arith.AddIOp(inner, one).result
+            over = arith.CmpIOp(arith.CmpIPredicate.uge, more, extent).result
+            inner = arith.SelectOp(over, zero, more).result
+            outer = _next(apart[-1][:-1], extents[:-1], over)
+            apart.append([*outer, arith.IndexCastUIOp(index, inner).result])
         return [bodies.pack([_load(place, each) for each in apart]) for place in found]
 
     def _argument(self, node: Node, chunk: Chunk, vectorial: bool) -> ir.Value:
@@ -100,16 +108,13 @@ class FlatEvaluator(Evaluator):
         return bodies.steps(number, self.width) if loop == last else number
 
 
-def _next(digits: Sequence[ir.Value], extents: Sequence[ir.Value]) -> list[ir.Value]:
-    """The next element's indices: innermost first, and what it carries."""
+def _next(digits: Sequence[ir.Value], extents: Sequence[ir.Value], carry: ir.Value) -> list[ir.Value]:
+    """The indices of outer loops after those within: innermost first, and what it carries."""
     found: list[ir.Value] = []
-    carry: ir.Value | None = None
     for digit, extent in zip(reversed(digits), reversed(extents), strict=True):
-        more = arith.AddIOp(digit, rtcalls.index(1)).result
-        raised = more if carry is None else arith.SelectOp(carry, more, digit).result
-        over = arith.CmpIOp(arith.CmpIPredicate.uge, raised, extent).result
-        found.append(arith.SelectOp(over, rtcalls.index(0), raised).result)
-        carry = over
+        raised = arith.SelectOp(carry, arith.AddIOp(digit, rtcalls.index(1)).result, digit).result
+        carry = arith.CmpIOp(arith.CmpIPredicate.uge, raised, extent).result
+        found.append(arith.SelectOp(carry, rtcalls.index(0), raised).result)
     return found[::-1]
 
 

@@ -23,6 +23,8 @@ from aot.lower.fast.rowjob import Job
 THREADS = 128
 _VECTORS = (2, 1)
 """Of a thread that reads one operand, or more: few, so that little work reaches many multiprocessors, too."""
+_SHORT = 2**31
+"""Extents that 32 bits tell, with a sign."""
 _AT_ONCE = 4
 """Elements of a thread where there are no vectors."""
 
@@ -68,10 +70,20 @@ def _fits(job: Job, width: int) -> ir.Value | bool:
     if width == 1:
         return False
     aligned = places.aligned([*_wide(job), *_read_by_bodies(job)])
-    whole = _whole(job, width) if _must_be_whole(job) else True
+    whole = _whole(job, width) if _must_be_whole(job) else _is_short(job)
     if isinstance(whole, bool):
         return aligned if whole else False
     return arith.AndIOp(aligned, whole).result
+
+
+def _is_short(job: Job) -> ir.Value | bool:
+    """Whether 32 bits tell indices of the innermost loop, where vectors cross its end."""
+    extent = job.space.column_loops[-1]
+    if all(place.flat for place in job.places.values()):
+        return True
+    if extent.static is not None:
+        return extent.static < _SHORT
+    return arith.CmpIOp(arith.CmpIPredicate.ult, extent.value, rtcalls.index(_SHORT)).result
 
 
 def _wide(job: Job) -> list[Place]:
