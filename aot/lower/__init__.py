@@ -27,6 +27,7 @@ from aot.lower import (
     level,
     outline,
     placed,
+    powers,
     prepare,
     syncrule,
     tensor,
@@ -150,7 +151,9 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
         dump("own-passes", module)
     if request.script:
         frontend.add_script(module, request.script)
-    return prepare.run(module)
+    prepared = prepare.run(module)
+    powers.lower(prepared)
+    return prepared
 
 
 def _cpu(module: mlir.Module, request: Request, messages: tuple[str, ...], dump: mlir.Dumper) -> tuple[CpuCode, ...]:

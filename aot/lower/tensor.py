@@ -28,10 +28,12 @@ from aot.lower import (
     frontend,
     grid,
     hostcheck,
+    keptdims,
     launches,
     leftovers,
     mapped,
     numerics,
+    powers,
     precision,
     resultextents,
     results,
@@ -41,6 +43,7 @@ from aot.lower import (
     signature,
     smallfloat,
     tiling,
+    turnedfactors,
     vectors,
 )
 from aot.lower.contract import dispatch as contractions
@@ -130,7 +133,10 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     if options.wide_accumulation:
         numerics.widen(module)
     frontend.to_linalg(module)
+    powers.lower(module)
+    turnedfactors.fold(module)
     frontend.fuse(module)
+    keptdims.drop(module)
     shapecheck.insert(module, functions)
     results.aim(module, functions)
     frontend.clean(module)

@@ -48,11 +48,11 @@ def groups(match: Match) -> Groups | str:
     if not contraction.left.windows:
         operands.insert(0, left)
     together = operands if not _asks_for_indices(match) else [*operands, (None, ())]
-    k = _merged(contraction.k, operands[: 1 if contraction.left.windows else 2])
+    k = merged(contraction.k, operands[: 1 if contraction.left.windows else 2])
     if len(k) != 1:
         return "it sums loops up that are not neighbours in memory"
-    batch = _merged(contraction.batch, together)
-    m, n = (_merged(loops, together) for loops in (contraction.m, contraction.n))
+    batch = merged(contraction.batch, together)
+    m, n = (merged(loops, together) for loops in (contraction.m, contraction.n))
     if contraction.left.windows and (len(m) > 1 or len(n) > 1):
         return "the result of a convolution is not one matrix"
     return Groups((*batch, *m[:-1], *n[:-1]), m[-1] if m else (), n[-1], k[0])
@@ -79,7 +79,7 @@ def _asks_for_indices(match: Match) -> bool:
     return any(op.operation.name == "linalg.index" for body in bodies for op in body.operations)
 
 
-def _merged(loops: Sequence[int], operands: Sequence[tuple[ir.Value | None, Loops]]) -> list[Loops]:
+def merged(loops: Sequence[int], operands: Sequence[tuple[ir.Value | None, Loops]]) -> list[Loops]:
     """The loops, neighbours put together where every operand lets them."""
     found: list[Loops] = []
     for loop in loops:

@@ -1,8 +1,9 @@
-"""Contractions whose factors are made from several operands: what makes them becomes an operation of its own.
+"""Contractions whose factors no kernel can read as they are: what makes them becomes an operation of its own.
 
 In: functions after buffers are settled. Out: the same with ``out += f(a, b) * c`` as ``t = f(a, b)`` for all elements,
 in memory of its own, and ``out += t * c``, which tensor cores can do. Fusing had saved the memory, but would have ``f``
-computed again for each column of the product.
+computed again for each column of the product. So it is with a factor that is rounded first (``f(a)``), and with one
+in which summed loops are no neighbours: heads of an attention, whose transposing was fused into the projection.
 
 ``out[m, n] += (e[m, k] / l[m]) * v[k, n]``  becomes  ``t[m, k] = e[m, k] / l[m]; out[m, n] += t[m, k] * v[k, n]``
 """
@@ -17,11 +18,13 @@ from mlir.dialects import linalg, memref
 
 from aot import mlir
 from aot.lower import rtcalls
+from aot.lower.contract.forming import merged
 from aot.lower.fast import bodies
 from aot.lower.fast.extents import Extents, value_of
 
 _PRODUCTS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 _PARALLEL, _REDUCTION = "parallel", "reduction"
+_NARROWING = ("arith.truncf", "arith.trunci")
 _WIDENING = ("arith.extf", "arith.extsi", "arith.extui")
 
 
@@ -36,7 +39,7 @@ class _Side:
 def rewrite(function: ir.Operation) -> None:
     """Take such contractions of a function apart."""
     for op in mlir.walk(function):
-        if op.name == "linalg.generic" and len(op.operands) > 3 and not mlir.inside_kernel(op):
+        if op.name == "linalg.generic" and len(op.operands) >= 3 and not mlir.inside_kernel(op):
             _take_apart(op)
 
 
@@ -55,8 +58,18 @@ def _take_apart(op: ir.Operation) -> None:
         used = {loop for number in side.operands for loop in _loops(maps[number]) or (-1,)}
         if -1 in used or len(used) == len(kinds):
             return
+    summed = tuple(loop for loop, kind in enumerate(kinds) if "reduction" in kind)
+    read = [_is_read(op, side, maps, summed) for side in sides]
+    if all(read):
+        return
+    order = next(
+        (_summed(maps[side.operands[0]], summed) for side, fine in zip(sides, read, strict=True) if fine), summed
+    )
     with ir.InsertionPoint(op), op.location:
-        (one, memory), (other, more) = (_factor(op, side, maps) for side in sides)
+        (one, memory), (other, more) = (
+            (_as_it_is(op, side, maps), []) if fine else _made(op, side, maps, order)
+            for side, fine in zip(sides, read, strict=True)
+        )
         _product(op, (one, other), maps[-1])
         for each in (*memory, *more):
             memref.DeallocOp(each)
@@ -126,18 +139,37 @@ class _Factor:
     """The factor that an element stands for."""
 
 
-def _factor(op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap]) -> tuple[_Factor, list[ir.Value]]:
-    """The factor in memory, and memory that was made for it: an operand as it is needs none."""
+def _is_read(op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap], summed: Sequence[int]) -> bool:
+    """Whether kernels read a factor as it lies in memory."""
+    if len(side.operands) != 1 or not _is_converted(side.value, op.regions[0].blocks[0]):
+        return False
+    (number,) = side.operands
+    return len(merged(_summed(maps[number], summed), [(op.operands[number], _loops(maps[number]) or ())])) == 1
+
+
+def _summed(each: ir.AffineMap, summed: Sequence[int]) -> tuple[int, ...]:
+    """The summed loops in the order of an operand's indices."""
+    return tuple(loop for loop in _loops(each) or () if loop in summed)
+
+
+def _as_it_is(op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap]) -> _Factor:
+    body, (number,) = op.regions[0].blocks[0], side.operands
+    return _Factor(op.operands[number], maps[number], lambda each: _evaluated(body, {number: each}, side.value))
+
+
+def _made(
+    op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap], order: Sequence[int]
+) -> tuple[_Factor, list[ir.Value]]:
+    """The factor in memory that is made for it, with the summed loops innermost in this order; that memory."""
     body = op.regions[0].blocks[0]
-    if len(side.operands) == 1 and _is_converted(side.value, body):
-        number = side.operands[0]
-        return _Factor(op.operands[number], maps[number], lambda each: _evaluated(body, {number: each}, side.value)), []
     made_by = mlir.owner(side.value)
     widened = not isinstance(made_by, ir.Block) and made_by.name in _WIDENING
     value = made_by.operands[0] if widened else side.value
     loops: list[int] = []
     for number in sorted(side.operands, key=lambda each: -len(maps[each].results)):
         loops += [loop for loop in _loops(maps[number]) or () if loop not in loops]
+    if set(order) < set(loops):
+        loops = [*(loop for loop in loops if loop not in order), *order]
     memory = _array(op, loops, side.operands, maps, value.type)
     inputs = [op.operands[number] for number in side.operands]
     inner = [_renamed(maps[number], loops) for number in side.operands]
@@ -151,10 +183,13 @@ def _factor(op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap]) -> tupl
 
 
 def _is_converted(value: ir.Value, body: ir.Block) -> bool:
-    """Whether a factor is an element after conversions only: nothing that would be computed again and again."""
+    """Whether a factor is an element after conversions only: nothing that would be computed again and again.
+
+    What is rounded first is not: tensor cores take what it is rounded to.
+    """
     made_by = mlir.owner(value)
     while not isinstance(made_by, ir.Block):
-        if made_by.block != body or len(made_by.operands) != 1:
+        if made_by.block != body or len(made_by.operands) != 1 or made_by.name in _NARROWING:
             return False
         made_by = mlir.owner(made_by.operands[0])
     return bool(made_by == body)

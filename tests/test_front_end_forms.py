@@ -1,0 +1,211 @@
+"""Programs as front ends write them: transposed weights, dimensions that reductions keep, squares as powers, heads.
+
+What they become is as fast as what a person would have written, and right.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import cpucall
+import numpy as np
+import pytest
+from cpurun import build
+
+from aot import mlir
+from aot.lower import tensor
+from aot.lower.tensor import Options
+
+
+def on_cpu(text: str, *arguments: Any) -> list[Any]:
+    """Results of the function ``f`` of a source's CPU code."""
+    return cpucall.build(text, cpucall.runnable()[0]).call("f", *arguments).results
+
+
+def scheduled(ir: str) -> list[str]:
+    """Names of all schedules in a lowered module, in order."""
+    return [part.partition('"')[0] for part in ir.split('aot.schedule = "')[1:]]
+
+
+LINEAR = """
+func.func @f(%x: tensor<?x?xf32>, %w: tensor<?x?xf32>) -> tensor<?x?xf32> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %w, %c0 : tensor<?x?xf32>
+  %k = tensor.dim %w, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%k, %n) : tensor<?x?xf32>
+  %t = {transpose}
+  %o = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %r = linalg.matmul ins(%x, %t : tensor<?x?xf32>, tensor<?x?xf32>) outs(%f : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}}
+"""
+TRANSPOSES = {
+    "named": "linalg.transpose ins(%w : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) permutation = [1, 0]",
+    "generic": """linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%w : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) {
+    ^bb0(%v: f32, %old: f32):
+      linalg.yield %v : f32
+    } -> tensor<?x?xf32>""",
+}
+
+
+@pytest.mark.parametrize("transpose", TRANSPOSES.values(), ids=TRANSPOSES)
+def test_transposed_weights_are_not_copied(transpose: str) -> None:
+    text = LINEAR.format(transpose=transpose)
+    program = build(text)
+    assert set(scheduled(program.ir)) <= {"ffma", "matvec", "combine"}
+    random = np.random.default_rng(1)
+    for m, n, k in ((1, 9, 20), (33, 20, 17), (5, 1, 3)):
+        x, w = random.standard_normal((m, k)).astype("f4"), random.standard_normal((n, k)).astype("f4")
+        for got in (program.call("f", x, w).results[0], on_cpu(text, x, w)[0]):
+            np.testing.assert_allclose(got, x.astype("f8") @ w.T, rtol=1e-4, atol=1e-5)
+
+
+HEADS = """
+func.func @f(%x: tensor<6x2x8xf16>, %y: tensor<2x8x5xf16>, %w: tensor<9x10xf16>) -> tensor<6x9xf16> {
+  %z = arith.constant 0.0 : f16
+  %ex = tensor.empty() : tensor<2x6x8xf16>
+  %h = linalg.transpose ins(%x : tensor<6x2x8xf16>) outs(%ex : tensor<2x6x8xf16>) permutation = [1, 0, 2]
+  %eo = tensor.empty() : tensor<2x6x5xf16>
+  %fo = linalg.fill ins(%z : f16) outs(%eo : tensor<2x6x5xf16>) -> tensor<2x6x5xf16>
+  %o = linalg.batch_matmul ins(%h, %y : tensor<2x6x8xf16>, tensor<2x8x5xf16>) outs(%fo : tensor<2x6x5xf16>)
+    -> tensor<2x6x5xf16>
+  %et = tensor.empty() : tensor<6x2x5xf16>
+  %t = linalg.transpose ins(%o : tensor<2x6x5xf16>) outs(%et : tensor<6x2x5xf16>) permutation = [1, 0, 2]
+  %c = tensor.collapse_shape %t [[0], [1, 2]] : tensor<6x2x5xf16> into tensor<6x10xf16>
+  %ew = tensor.empty() : tensor<10x9xf16>
+  %wt = linalg.transpose ins(%w : tensor<9x10xf16>) outs(%ew : tensor<10x9xf16>) permutation = [1, 0]
+  %er = tensor.empty() : tensor<6x9xf16>
+  %fr = linalg.fill ins(%z : f16) outs(%er : tensor<6x9xf16>) -> tensor<6x9xf16>
+  %r = linalg.matmul ins(%c, %wt : tensor<6x10xf16>, tensor<10x9xf16>) outs(%fr : tensor<6x9xf16>) -> tensor<6x9xf16>
+  return %r : tensor<6x9xf16>
+}
+"""
+
+
+def test_heads_are_transposed_and_projected() -> None:
+    program = build(HEADS, options=Options(capabilities=((8, 0),)))
+    assert "general" not in scheduled(program.ir)
+    assert program.lowered.general.reasons == ()
+    random = np.random.default_rng(2)
+    x, y, w = (random.standard_normal(shape).astype("f2") for shape in ((6, 2, 8), (2, 8, 5), (9, 10)))
+    heads = np.einsum("mhk,hkn->mhn", x.astype("f8"), y.astype("f8")).astype("f2")
+    want = heads.reshape(6, 10).astype("f8") @ w.T.astype("f8")
+    np.testing.assert_allclose(program.call("f", x, y, w).results[0].astype("f8"), want, rtol=4e-3, atol=4e-2)
+    np.testing.assert_allclose(on_cpu(HEADS, x, y, w)[0].astype("f8"), want, rtol=4e-3, atol=4e-2)
+
+
+KEPT = """
+#full = affine_map<(i, j) -> (i, j)>
+#kept = affine_map<(i, j) -> (i, 0)>
+func.func @f(%x: tensor<?x?xf32>) -> {result} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%m) : tensor<?x1xf32>
+  %f = linalg.fill ins(%low : f32) outs(%e : tensor<?x1xf32>) -> tensor<?x1xf32>
+  %max = linalg.generic {{indexing_maps = [#full, #kept], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<?x?xf32>) outs(%f : tensor<?x1xf32>) {{
+  ^bb0(%v: f32, %old: f32):
+    %a = arith.maximumf %v, %old : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x1xf32>
+  %ee = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %exp = linalg.generic {{indexing_maps = [#full, #kept, #full], iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %max : tensor<?x?xf32>, tensor<?x1xf32>) outs(%ee : tensor<?x?xf32>) {{
+  ^bb0(%v: f32, %most: f32, %old: f32):
+    %d = arith.subf %v, %most : f32
+    %a = math.exp %d : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x?xf32>
+  %g = linalg.fill ins(%z : f32) outs(%e : tensor<?x1xf32>) -> tensor<?x1xf32>
+  %sum = linalg.generic {{indexing_maps = [#full, #kept], iterator_types = ["parallel", "reduction"]}}
+      ins(%exp : tensor<?x?xf32>) outs(%g : tensor<?x1xf32>) {{
+  ^bb0(%v: f32, %old: f32):
+    %a = arith.addf %v, %old : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x1xf32>
+  %r = linalg.generic {{indexing_maps = [#full, #kept, #full], iterator_types = ["parallel", "parallel"]}}
+      ins(%exp, %sum : tensor<?x?xf32>, tensor<?x1xf32>) outs(%ee : tensor<?x?xf32>) {{
+  ^bb0(%v: f32, %all: f32, %old: f32):
+    %a = arith.divf %v, %all : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x?xf32>
+  return {returned} : {result}
+}}
+"""
+
+
+@pytest.mark.parametrize("returned", ["%r", "%sum", "%r, %max"], ids=["used only", "returned", "both"])
+def test_dimensions_that_reductions_keep(returned: str) -> None:
+    kinds = {"%r": "tensor<?x?xf32>", "%sum": "tensor<?x1xf32>", "%max": "tensor<?x1xf32>"}
+    types = ", ".join(kinds[name] for name in returned.split(", "))
+    text = KEPT.format(result=f"({types})", returned=returned).replace(f": ({types})\n}}", f": {types}\n}}")
+    program = build(text)
+    if returned == "%r":
+        assert "region = 2" not in program.ir
+        assert {"general", "pointwise"}.isdisjoint(scheduled(program.ir))
+    for shape in ((1, 1), (5, 33), (3, 1000), (0, 4)):
+        x = np.random.default_rng(3).standard_normal(shape).astype("f4")
+        most = x.max(1, keepdims=True).astype("f8") if shape[1] else None
+        e = np.exp(x - most)
+        want = {"%r": e / e.sum(1, keepdims=True), "%sum": e.sum(1, keepdims=True), "%max": most}
+        for got in (program.call("f", x).results, on_cpu(text, x)):
+            for name, each in zip(returned.split(", "), got, strict=True):
+                np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-6)
+
+
+POWER = """
+func.func @f(%x: tensor<?x{kind}>{more}) -> tensor<?x{kind}> {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x{kind}>
+  %e = tensor.empty(%n) : tensor<?x{kind}>
+  %r = linalg.map ins(%x : tensor<?x{kind}>) outs(%e : tensor<?x{kind}>) (%v: {kind}, %old: {kind}) {{
+    {constant}
+    %a = math.fpowi %v, %p : {kind}, {exponent}
+    linalg.yield %a : {kind}
+  }}
+  return %r : tensor<?x{kind}>
+}}
+"""
+CONSTANT = {2: "f32", 3: "f32", 10: "f32", 1: "f64", 0: "f32", -1: "f32", -2: "f64", 4: "f16", 5: "bf16"}
+
+
+@pytest.mark.parametrize(("power", "kind"), CONSTANT.items())
+@pytest.mark.parametrize("exponent", ["i64", "i32", "i8"])
+def test_powers_that_are_known_are_multiplications(power: int, kind: str, exponent: str) -> None:
+    ml_dtypes: Any = pytest.importorskip("ml_dtypes")
+    storage = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8"}[kind]
+    constant = f"%p = arith.constant {power} : {exponent}"
+    text = POWER.format(kind=kind, exponent=exponent, constant=constant, more="")
+    program = build(text)
+    assert "math.fpowi" not in program.ir
+    x = np.array([-2.5, -1, -0.5, 0.75, 1, 3], storage)
+    step = {"f16": 1e-3, "bf16": 8e-3, "f32": 1e-6, "f64": 1e-15}[kind]
+    for got in (program.call("f", x).results[0], on_cpu(text, x)[0]):
+        np.testing.assert_allclose(got.astype("f8"), x.astype("f8") ** power, rtol=step)
+
+
+@pytest.mark.parametrize(("kind", "exponent"), [("f32", "i64"), ("f64", "i64"), ("f16", "i8"), ("f32", "i32")])
+def test_powers_that_are_not_known_have_exponents_of_32_bits(kind: str, exponent: str) -> None:
+    text = POWER.format(kind=kind, exponent=exponent, constant="", more=f", %p: {exponent}")
+    with mlir.context() as ctx:
+        lowered = str(tensor.lower(mlir.parse(text.encode(), "test.mlir", ctx), {}, Options(), mlir.no_dump).module)
+    assert set(re.findall(r"math.fpowi .*\b(?:\d+x)?(i\d+)>?", lowered)) == (set() if kind == "f64" else {"i32"})
+    assert ("math.powf" if kind == "f64" else "math.fpowi") in lowered
+    storage = {"f16": "f2", "f32": "f4", "f64": "f8"}[kind]
+    x = np.array([-1.5, -1, 0.5, 1, 2], storage)
+    powers = [0, 1, 2, 3, -3, 9] + ([1 << 40, -(1 << 40) - 1] if exponent == "i64" else [])
+    for power in powers:
+        with np.errstate(all="ignore"):
+            want = (x.astype("f8") ** power).astype(storage)
+        got = on_cpu(text, x, power)[0]
+        np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=2e-3)
