@@ -19,7 +19,7 @@ from mlir import ir
 from mlir.dialects import arith, llvm, memref
 
 from aot import mlir
-from aot.lower import grid, llvmops, search, views
+from aot.lower import literals, llvmops, search, views
 
 _ADDRESS = "memref.extract_aligned_pointer_as_index"
 _INDICES = {_ADDRESS: 1, "memref.load": 1, "memref.store": 2, "vector.load": 1, "vector.store": 2}
@@ -99,7 +99,7 @@ class _Launch:
 def _moves(axis: int, uses: Sequence[_Use]) -> bool:
     """Whether an index along the axis is ever anything but 0."""
     indexed = [user for user, _ in uses if user.name != _ADDRESS]
-    return any(grid.constant(user.operands[_INDICES[user.name] + axis]) != 0 for user in indexed)
+    return any(literals.whole(user.operands[_INDICES[user.name] + axis]) != 0 for user in indexed)
 
 
 @dataclass

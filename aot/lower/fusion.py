@@ -46,7 +46,7 @@ def hoist(block: ir.Block, is_loop: Callable[[ir.Operation], bool], also: Collec
     """Move computations and assertions, and operations of these names, in front of the block's first loop."""
     first: ir.Operation | None = None
     late: set[ir.Value] = set()
-    for op in _operations(block):
+    for op in operations(block):
         if first is None:
             first = op if is_loop(op) else None
             continue
@@ -60,7 +60,7 @@ def hoist(block: ir.Block, is_loop: Callable[[ir.Operation], bool], also: Collec
 def _fuse_block(block: ir.Block, tensors: Collection[ir.Value], *, fills: bool) -> None:
     before: ir.Operation | None = None
     frees: list[ir.Operation] = []
-    for op in _operations(block):
+    for op in operations(block):
         if _is_loop(op):
             if before is not None and (not fills or _is_fill(before)) and _may_fuse(before, op, tensors):
                 _merge(before, op)
@@ -76,7 +76,7 @@ def _fuse_block(block: ir.Block, tensors: Collection[ir.Value], *, fills: bool) 
 
 
 def _is_fill(loop: ir.Operation) -> bool:
-    body = _operations(loop.regions[0].blocks[0])
+    body = operations(loop.regions[0].blocks[0])
     return [op.name for op in body] == ["memref.store", "scf.reduce"]
 
 
@@ -100,11 +100,12 @@ def _merge(first: ir.Operation, second: ir.Operation) -> None:
     source, target = first.regions[0].blocks[0], second.regions[0].blocks[0]
     for mine, theirs in zip(source.arguments, target.arguments, strict=True):
         mine.replace_all_uses_with(theirs)
-    start = _operations(target)[0]
-    for op in _operations(source)[:-1]:
+    start = operations(target)[0]
+    for op in operations(source)[:-1]:
         op.move_before(start)
     first.erase()
 
 
-def _operations(block: ir.Block) -> list[ir.Operation]:
+def operations(block: ir.Block) -> list[ir.Operation]:
+    """Operations of a block, in order; they may be moved meanwhile."""
     return [each.operation for each in block.operations]

@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import literals
 
 LIMIT = 65535
 """Largest y or z extent of a grid, on every architecture."""
@@ -36,15 +37,6 @@ def linearise(module: mlir.Module) -> int:
     """Fold every grid that is not provably within the limits; the number of launches changed."""
     launches = [op for op in mlir.walk(module) if op.name == "gpu.launch"]
     return sum(_linearise(launch) for launch in launches)
-
-
-def constant(value: mlir.Value) -> int | None:
-    """The value of an integer or index constant, or None."""
-    op = mlir.owner(value)
-    if isinstance(op, ir.Block) or op.name != "arith.constant":
-        return None
-    attribute = op.attributes["value"]
-    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
 
 
 def _linearise(launch: mlir.Operation) -> int:
@@ -72,13 +64,13 @@ def _grid(launch: mlir.Operation) -> _Grid | None:
 
 
 def _within(extent: mlir.Value) -> bool:
-    known = constant(extent)
+    known = literals.whole(extent)
     if known is not None:
         return known <= LIMIT
     op = mlir.owner(extent)
     if isinstance(op, ir.Block) or op.name not in _BOUNDED:
         return False
-    bounds = (constant(op.operands[number]) for number in _BOUNDED[op.name])
+    bounds = (literals.whole(op.operands[number]) for number in _BOUNDED[op.name])
     return any(bound is not None and 0 <= bound <= LIMIT for bound in bounds)
 
 
@@ -105,7 +97,7 @@ def _split(block: mlir.Value, extents: Sequence[mlir.Value]) -> list[mlir.Value]
     rest = arith.IndexCastUIOp(word, block).result
     ids = []
     for extent in extents:
-        if constant(extent) == 1:
+        if literals.whole(extent) == 1:
             ids.append(arith.ConstantOp(index, 0).result)
             continue
         divisor = arith.IndexCastUIOp(word, extent).result

@@ -19,8 +19,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot import mlir
-from aot.lower import accumulate, forward, fusion, interchange, rtcalls, schedule, tiling
-from aot.lower.nests import Loops, constant, move_body, scratch_to_stack, to_loops
+from aot.lower import accumulate, forward, fusion, interchange, literals, rtcalls, schedule, tiling
+from aot.lower.nests import Loops, move_body, scratch_to_stack, to_loops
 from aot.lower.schedule import Nest, Schedule
 from aot.model import Function
 
@@ -92,7 +92,7 @@ def _facts(nest: ir.Operation) -> Nest:
 
 
 def _static_extent(lower: ir.Value, upper: ir.Value, step: ir.Value) -> int | None:
-    low, high, by = constant(lower), constant(upper), constant(step)
+    low, high, by = literals.whole(lower), literals.whole(upper), literals.whole(step)
     if low is None or high is None or by is None:
         return None
     return max(0, -(-(high - low) // by))
@@ -142,14 +142,14 @@ def _extent(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
     static = _static_extent(lower, upper, step)
     if static is not None:
         return rtcalls.index(static)
-    span = upper if constant(lower) == 0 else arith.SubIOp(upper, lower).result
+    span = upper if literals.whole(lower) == 0 else arith.SubIOp(upper, lower).result
     span = arith.MaxSIOp(span, rtcalls.index(0)).result
-    return span if constant(step) == 1 else _ceildiv(span, step)
+    return span if literals.whole(step) == 1 else _ceildiv(span, step)
 
 
 def _ceildiv(value: ir.Value, by: ir.Value | int) -> ir.Value:
     if isinstance(by, int):
-        static = constant(value)
+        static = literals.whole(value)
         if static is not None:
             return rtcalls.index(-(-static // by))
         by = rtcalls.index(by)
@@ -164,7 +164,7 @@ def _positions(body: ir.Block, axes: _Axes, chosen: Schedule) -> tuple[list[ir.V
         first = arith.MulIOp(body.arguments[axis], rtcalls.index(threads)).result
         position = arith.AddIOp(first, body.arguments[3 + axis]).result
         positions.append(position)
-        static = constant(extent)
+        static = literals.whole(extent)
         if static is not None and static % threads == 0:
             continue
         below = arith.CmpIOp(arith.CmpIPredicate.slt, position, extent).result

@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import literals
 
 
 def to_zeros(made: Collection[mlir.Operation]) -> None:
@@ -51,7 +52,7 @@ def base_of(value: mlir.Value) -> mlir.Value:
     if chosen is None:
         return value
     compared, one, other = chosen
-    return other if compared == other and _is_number(one, 0.0) else value
+    return other if compared == other and literals.real(one) == 0.0 else value
 
 
 def quotient_of(value: mlir.Value) -> mlir.Value:
@@ -75,12 +76,4 @@ def _chosen(value: mlir.Value, number: float) -> tuple[mlir.Value, mlir.Value, m
     if isinstance(compared, ir.Block) or compared.name != "arith.cmpf":
         return None
     is_equal = ir.IntegerAttr(compared.attributes["predicate"]).value == int(arith.CmpFPredicate.OEQ)
-    return (compared.operands[0], one, other) if is_equal and _is_number(compared.operands[1], number) else None
-
-
-def _is_number(value: mlir.Value, number: float) -> bool:
-    op = mlir.owner(value)
-    if isinstance(op, ir.Block) or op.name != "arith.constant":
-        return False
-    attribute = op.attributes["value"]
-    return isinstance(attribute, ir.FloatAttr) and attribute.value == number
+    return (compared.operands[0], one, other) if is_equal and literals.real(compared.operands[1]) == number else None

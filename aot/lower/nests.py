@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf
 
 from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import literals, rtcalls
 
 
 @contextmanager
@@ -99,19 +99,11 @@ class Loops:
 
 def trips(lower: ir.Value, upper: ir.Value, step: ir.Value) -> ir.Value:
     """Iterations of a loop; 0 when it runs backwards."""
-    if constant(lower) == 0 and constant(step) == 1:
-        known = constant(upper)
+    if literals.whole(lower) == 0 and literals.whole(step) == 1:
+        known = literals.whole(upper)
         return rtcalls.index(max(0, known)) if known is not None else at_least(upper, 0)
     span = at_least(arith.SubIOp(upper, lower).result, 0)
-    return span if constant(step) == 1 else arith.CeilDivUIOp(span, step).result
-
-
-def constant(value: ir.Value) -> int | None:
-    """The number that an index constant is."""
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
-        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
-    return None
+    return span if literals.whole(step) == 1 else arith.CeilDivUIOp(span, step).result
 
 
 def to_loops(nest: ir.Operation) -> None:

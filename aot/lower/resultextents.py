@@ -16,6 +16,7 @@ from dataclasses import replace
 from mlir import ir
 
 from aot import mlir
+from aot.lower import literals
 from aot.lower.launchsize import ADD, CEILDIV, CONST, DIM, END, FLOORDIV, MOD, MUL, SYM, Program, is_symbol
 from aot.lower.results import allocations
 from aot.model import ArrayType, Function, Result
@@ -103,19 +104,15 @@ def _dim(array: ir.Value, axis: ir.Value, function: Function) -> int:
     """The number of one dimension of an argument."""
     while isinstance(made_by := mlir.owner(array), ir.Operation) and made_by.name == "memref.cast":
         array = made_by.operands[0]
-    constant = mlir.owner(axis)
-    if (
-        not isinstance(mlir.owner(array), ir.Block)
-        or isinstance(constant, ir.Block)
-        or constant.name != "arith.constant"
-    ):
+    along = literals.whole(axis)
+    if along is None or not isinstance(mlir.owner(array), ir.Block):
         raise _Unknown
     number = ir.BlockArgument(array).arg_number
     if number >= len(function.args):
         raise _Unknown
     before = [each.type for each in function.args[:number]]
     first = sum(len(each.shape) for each in before if isinstance(each, ArrayType))
-    return first + int(ir.IntegerAttr(constant.attributes["value"]).value)
+    return first + along
 
 
 def _symbol(number: int, function: Function) -> int:

@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import arith, cf, linalg, memref, tensor
 
 from aot import mlir
+from aot.lower import literals
 from aot.lower.signature import public_functions
 from aot.model import Function
 
@@ -139,10 +140,8 @@ def _shaped_like(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
     size = mlir.owner(made_by.operands[sum(value.type.is_dynamic_dim(before) for before in range(axis))])
     if not isinstance(size, ir.Operation) or size.name != "tensor.dim":
         return value, axis
-    number = mlir.owner(size.operands[1])
-    if not isinstance(number, ir.Operation) or number.name != "arith.constant":
-        return value, axis
-    return size.operands[0], int(ir.IntegerAttr(number.attributes["value"]).value)
+    number = literals.whole(size.operands[1])
+    return (value, axis) if number is None else (size.operands[0], number)
 
 
 def _index(value: int) -> ir.Value:

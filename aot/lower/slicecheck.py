@@ -16,6 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, cf, memref
 
 from aot import mlir
+from aot.lower import literals
 from aot.lower.signature import public_functions
 from aot.model import Function
 
@@ -71,7 +72,7 @@ def _check_element(op: ir.Operation, function: ir.Operation, signature: Function
     with ir.InsertionPoint(op), op.location:
         for axis, index in enumerate(indices):
             static = None if kind.is_dynamic_dim(axis) else int(kind.get_dim_size(axis))
-            known = _constant(index)
+            known = literals.whole(index)
             if (known is not None and static is not None and 0 <= known < static) or not _is_at_hand(index):
                 continue
             extent = memref.DimOp(memory, _value(axis)).result if static is None else _value(static)
@@ -96,18 +97,12 @@ def _is_whole(axis: _Axis, source: ir.Value) -> bool:
         return False
     sized_by, made_by = mlir.owner(axis.size), mlir.owner(source)
     if isinstance(sized_by, ir.Operation) and sized_by.name == "memref.dim" and sized_by.operands[0] == source:
-        return _constant(sized_by.operands[1]) == axis.number
+        return literals.whole(sized_by.operands[1]) == axis.number
     if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":
         return False
     kind = ir.MemRefType(source.type)
     dynamic = sum(kind.is_dynamic_dim(number) for number in range(axis.number))
     return bool(made_by.operands[dynamic] == axis.size)
-
-
-def _constant(value: ir.Value) -> int | None:
-    made_by = mlir.owner(value)
-    is_constant = isinstance(made_by, ir.Operation) and made_by.name == "arith.constant"
-    return int(ir.IntegerAttr(made_by.attributes["value"]).value) if is_constant else None
 
 
 def _axes(op: ir.Operation) -> Iterator[_Axis]:

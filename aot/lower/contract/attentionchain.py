@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import maskedrows, views
+from aot.lower import literals, maskedrows, views
 from aot.lower.contract import contraction, matching
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.matching import Match
@@ -180,11 +180,7 @@ def _fill(op: ir.Operation) -> float | None:
             value = op.operands[0]
     else:
         return None
-    made = mlir.owner(value)
-    if isinstance(made, ir.Block) or made.name != "arith.constant":
-        return None
-    attribute = made.attributes["value"]
-    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
+    return literals.real(value)
 
 
 def _is_least(value: float) -> bool:

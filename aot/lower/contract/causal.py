@@ -12,6 +12,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import literals
 from aot.lower.contract.epilogue import Epilogue, Result, Step
 
 _AT_MOST = {arith.CmpIPredicate.ule, arith.CmpIPredicate.sle}
@@ -64,8 +65,4 @@ def _place(value: ir.Value, step: Step) -> int | None:
 
 def _is_nothing(value: ir.Value) -> bool:
     """Whether it is minus infinity, which has no weight."""
-    op = mlir.owner(value)
-    if isinstance(op, ir.Block) or op.name != "arith.constant":
-        return False
-    attribute = op.attributes["value"]
-    return isinstance(attribute, ir.FloatAttr) and attribute.value == float("-inf")
+    return literals.real(value) == float("-inf")

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from aot import mlir
-from aot.lower import grid, rtcalls, views
+from aot.lower import literals, rtcalls, views
 from aot.lower.contract import windows
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.epilogue import Array, Epilogue, Input, Result, Step, Total, constant_index
@@ -253,11 +252,4 @@ def _is_zero(start: Elementwise, number: int) -> bool:
     body = start.operation.body
     if value in list(body.arguments):
         value = start.operation.operands[list(body.arguments).index(value)].value
-    known = grid.constant(value)
-    if known is not None:
-        return known == 0
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Block) or made_by.name != "arith.constant":
-        return False
-    attribute = made_by.attributes["value"]
-    return isinstance(attribute, ir.FloatAttr) and attribute.value == 0.0
+    return literals.is_zero(value)

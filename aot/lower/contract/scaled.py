@@ -9,6 +9,7 @@ from __future__ import annotations
 from mlir import ir
 
 from aot import mlir
+from aot.lower import literals
 from aot.lower.contract.epilogue import Epilogue, Input, Result, Total
 
 
@@ -32,15 +33,7 @@ def _scale(made: Input) -> float | None:
         one, other = other, one
     if one not in arguments or not isinstance(made.step.inputs[arguments.index(one)], Total):
         return None
-    number = _number(other)
+    number = literals.real(other)
     if number is None or not 0 < number < float("inf"):
         return None
     return number if op.name == "arith.mulf" else 1 / number
-
-
-def _number(value: ir.Value) -> float | None:
-    op = mlir.owner(value)
-    if isinstance(op, ir.Block) or op.name != "arith.constant":
-        return None
-    attribute = op.attributes["value"]
-    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None

@@ -13,6 +13,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import literals
 
 _SIGNED = frozenset({"arith.divsi", "arith.remsi"})
 _UNSIGNED = frozenset({"arith.divui", "arith.remui"})
@@ -25,16 +26,9 @@ def guard(module: ir.Module) -> None:
     for op in mlir.walk(module):
         if op.name in _SIGNED | _UNSIGNED and not isinstance(op.operands[0].type, ir.VectorType):
             dividend, divisor = op.operands
-            if _constant(divisor) in (None, 0) or (_constant(divisor) == -1 and op.name in _SIGNED):
+            if literals.whole(divisor) in (None, 0) or (literals.whole(divisor) == -1 and op.name in _SIGNED):
                 with ir.InsertionPoint(op), op.location:
                     op.operands[1] = _harmless(dividend, divisor, signed=op.name in _SIGNED)
-
-
-def _constant(value: ir.Value) -> int | None:
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Operation) and made_by.name == "arith.constant":
-        return int(ir.IntegerAttr(made_by.attributes["value"]).value)
-    return None
 
 
 def _harmless(dividend: ir.Value, divisor: ir.Value, *, signed: bool) -> ir.Value:

@@ -19,7 +19,7 @@ from mlir.dialects import arith, memref, scf
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import rtcalls, views
+from aot.lower import literals, rtcalls, views
 from aot.lower.cpu import products
 from aot.lower.cpu.products import Contraction
 from aot.lower.cpu.tile import Tile
@@ -75,22 +75,11 @@ def _zero_fill(op: ir.Operation, out: ir.Value) -> ir.Operation | None:
     operations = [each.operation for each in op.block.operations]
     for each in reversed(operations[: operations.index(op)]):
         if any(views.is_memref(v) and views.root(v) == views.root(out) for o in mlir.walk(each) for v in o.operands):
-            return (
-                each if each.name == "linalg.fill" and each.operands[1] == out and _is_zero(each.operands[0]) else None
-            )
+            fills = each.name == "linalg.fill" and each.operands[1] == out
+            return each if fills and literals.is_zero(each.operands[0]) else None
         if len(each.regions) and not each.name.startswith("linalg."):
             return None
     return None
-
-
-def _is_zero(value: ir.Value) -> bool:
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Block) or made_by.name != "arith.constant":
-        return False
-    attribute = made_by.attributes["value"]
-    if isinstance(attribute, ir.FloatAttr):
-        return bool(attribute.value == 0.0)
-    return isinstance(attribute, ir.IntegerAttr) and bool(attribute.value == 0)
 
 
 @dataclass(frozen=True)

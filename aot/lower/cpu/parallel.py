@@ -18,9 +18,9 @@ from mlir import ir
 from mlir.dialects import arith, func, scf
 
 from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import literals, rtcalls
 from aot.lower.cpu import work
-from aot.lower.nests import Loops, constant, move_body, product, scratch_to_stack, to_loops, trips
+from aot.lower.nests import Loops, move_body, product, scratch_to_stack, to_loops, trips
 
 BODY = "aot_cpu_body_"
 """Start of the names of outlined bodies."""
@@ -83,7 +83,7 @@ def _outline(nest: ir.Operation, name: str, module: ir.Module) -> None:
 def _is_heavy(nest: ir.Operation) -> bool:
     """Whether an iteration has loops of unknown length in it: then it pays to find its place by divisions."""
     loops = [op for op in mlir.walk(nest) if op.name == "scf.for"]
-    return any(constant(value) is None for op in loops for value in list(op.operands)[:2])
+    return any(literals.whole(value) is None for op in loops for value in list(op.operands)[:2])
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower import overlap, views
+from aot.lower.fusion import operations
 
 
 def forward(loop: ir.Operation) -> None:
     """Values in place of single elements of the row."""
-    body = _operations(loop.regions[0].blocks[0])
+    body = operations(loop.regions[0].blocks[0])
     for number, op in enumerate(body):
         if op.name == "memref.store" and overlap.is_own(op.operands[1]):
             _forward(op, body[number + 1 :])
@@ -56,7 +57,7 @@ def share(loop: ir.Operation) -> None:
     """One buffer in place of two."""
     for store in [op for op in mlir.walk(loop) if op.name == "memref.store"]:
         target = store.operands[1]
-        loads = [op for op in _operations(store.block) if op.name == "memref.load" and op.is_before_in_block(store)]
+        loads = [op for op in operations(store.block) if op.name == "memref.load" and op.is_before_in_block(store)]
         for load in loads:
             source = load.operands[0]
             same = source != target and list(load.operands)[1:] == list(store.operands)[2:]
@@ -143,7 +144,3 @@ def _replace(source: ir.Value, target: ir.Value) -> None:
             use.owner.operation.erase()
     source.replace_all_uses_with(target)
     made_by.erase()
-
-
-def _operations(block: ir.Block) -> list[ir.Operation]:
-    return [each.operation for each in block.operations]

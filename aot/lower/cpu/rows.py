@@ -20,7 +20,7 @@ from mlir import ir
 from aot import mlir
 from aot.lower import overlap, views
 from aot.lower.cpu import reuse
-from aot.lower.fusion import hoist
+from aot.lower.fusion import hoist, operations
 from aot.lower.nests import Loops, move_body
 from aot.lower.nests import nest as empty_nest
 from aot.lower.signature import public_functions, tensor_arguments
@@ -52,7 +52,7 @@ def _fuse_block(block: ir.Block, tensors: Collection[ir.Value]) -> list[ir.Opera
     made: list[ir.Operation] = []
     before: ir.Operation | None = None
     frees: list[ir.Operation] = []
-    for op in _operations(block):
+    for op in operations(block):
         if _is_outermost(op):
             depth = _depth(before, op, tensors) if before is not None else 0
             if before is not None and depth:
@@ -123,7 +123,7 @@ def _merge(first: ir.Operation, second: ir.Operation, depth: int) -> ir.Operatio
         fused = empty_nest(Loops.of(first).bounds[:depth])
     block = fused.regions[0].blocks[0]
     for nest in (first, second):
-        end = _operations(block)[-1]
+        end = operations(block)[-1]
         bounds = Loops.of(nest).bounds[depth:]
         indices = list(block.arguments)
         if bounds:
@@ -131,10 +131,6 @@ def _merge(first: ir.Operation, second: ir.Operation, depth: int) -> ir.Operatio
                 inner = empty_nest(bounds)
             inside = inner.regions[0].blocks[0]
             indices += list(inside.arguments)
-            end = _operations(inside)[-1]
+            end = operations(inside)[-1]
         move_body(nest, indices, end)
     return fused
-
-
-def _operations(block: ir.Block) -> list[ir.Operation]:
-    return [each.operation for each in block.operations]

@@ -11,8 +11,8 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.lower import rtcalls
-from aot.lower.nests import Loops, at_least, constant, product, trips
+from aot.lower import literals, rtcalls
+from aot.lower.nests import Loops, at_least, product, trips
 
 _WORK = 1 << 19
 """Operations on elements that are worth waking a thread for."""
@@ -55,7 +55,7 @@ def _inner_trips(op: ir.Operation, nest: ir.Operation) -> ir.Value:
 def _expected(lower: ir.Value, upper: ir.Value, step: ir.Value, inside: set[ir.Operation]) -> ir.Value:
     """Iterations of a loop of the nest, at the insertion point in front of it: exact, or those of a whole strip."""
     strip = _strip(lower, upper)
-    if strip is not None and (width := constant(step)):
+    if strip is not None and (width := literals.whole(step)):
         return rtcalls.index(max(1, strip // width))
     copies = [_copied(value, inside) for value in (lower, upper, step)]
     known = [each for each in copies if each is not None]
@@ -70,7 +70,7 @@ def _strip(lower: ir.Value, upper: ir.Value) -> int | None:
     for each in list(made_by.operands)[-2:]:
         op = mlir.owner(each)
         if isinstance(op, ir.Operation) and op.name == "arith.addi" and op.operands[0] == lower:
-            return constant(op.operands[1])
+            return literals.whole(op.operands[1])
     return None
 
 

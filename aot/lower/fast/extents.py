@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from aot import mlir
-from aot.lower import grid, rtcalls
+from aot.lower import literals, rtcalls
 
 Key = int | tuple[ir.Value, int]
 """A number when static; else a value and the axis of it, or a number of host code and -1."""
@@ -64,12 +64,12 @@ def _origin(memory: ir.Value, axis: int) -> Key:
 
 def _number(value: ir.Value) -> Key:
     """Where a number of host code comes from, if it is an extent."""
-    known = grid.constant(value)
+    known = literals.whole(value)
     if known is not None:
         return known
     made_by = mlir.owner(value)
     if isinstance(made_by, ir.Operation) and made_by.name == "memref.dim":
-        axis = grid.constant(made_by.operands[1])
+        axis = literals.whole(made_by.operands[1])
         if axis is not None:
             return _origin(made_by.operands[0], axis)
     return value, -1

@@ -1,0 +1,34 @@
+"""Numbers that stand in the IR: what a constant says.
+
+In: a value. Out: its number, or None when it is no constant, or one of another kind.
+
+``%c = arith.constant 3 : index`` is the whole number 3; ``%z = arith.constant 0.0 : f32`` the real one 0.0.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from aot import mlir
+
+
+def whole(value: mlir.Value) -> int | None:
+    """The number of an integer or index constant."""
+    attribute = _attribute(value)
+    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def real(value: mlir.Value) -> float | None:
+    """The number of a floating-point constant."""
+    attribute = _attribute(value)
+    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
+
+
+def is_zero(value: mlir.Value) -> bool:
+    """Whether it is a constant zero, of either kind."""
+    return whole(value) == 0 or real(value) == 0.0
+
+
+def _attribute(value: mlir.Value) -> ir.Attribute | None:
+    op = mlir.owner(value)
+    return op.attributes["value"] if isinstance(op, ir.Operation) and op.name == "arith.constant" else None
