@@ -15,7 +15,7 @@ from mlir.dialects import linalg
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, grid, launches, level, views
+from aot.lower import asyncform, grid, launchnest, level, views
 from aot.lower.memory import DEVICE, HOST, SHARED, Spaces
 
 BULK = frozenset({"gpu.memset", "gpu.memcpy"})
@@ -87,7 +87,7 @@ def _as_array_operation(op: mlir.Operation, spaces: Spaces) -> None:
 def _launch(nest: mlir.Operation) -> None:
     function = next(op for op in mlir.parents(nest) if op.name == "func.func")
     before = {op for op in mlir.walk(function) if op.name == "gpu.launch"}
-    launches.emit_nest(nest)
+    launchnest.emit_nest(nest)
     for op in mlir.walk(function):
         if op.name == "gpu.launch" and op not in before:
             grid.linearise(op)

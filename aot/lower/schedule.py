@@ -1,6 +1,6 @@
 """Which way a region is laid out on blocks and threads: for loops that have no faster schedule.
 
-In: facts about a nest of parallel loops. Out: a Schedule, which launches.py turns into a launch.
+In: facts about a nest of parallel loops. Out: a Schedule, which launchnest.py turns into a launch.
 
 >>> choose(Nest((None, 1000), has_loops=False))
 Schedule(name='general', block=(32, 8, 1))

@@ -29,7 +29,7 @@ from aot.lower import (
     grid,
     hostcheck,
     keptdims,
-    launches,
+    launchnest,
     leftovers,
     mapped,
     numerics,
@@ -111,7 +111,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     precision.forget(module)
     general = dispatch.emit(module, functions, wished) if options.fast else General()
     dump("regions", module)
-    launches.emit(module, functions)
+    launchnest.emit(module, functions)
     dump("launches", module)
     functions = resultextents.found(module, functions)
     # As allocations until here: passes know that fresh memory overlaps nothing.

@@ -15,7 +15,7 @@ from mlir.dialects import arith, vector
 
 from aot import mlir
 from aot.lower import devicemath, rtcalls
-from aot.lower.fast import bodyloads, divisions, errorfunction
+from aot.lower.fast import bodyloads, errorfunction, quotients
 
 Index = Callable[[int], ir.Value]
 _IN_F32 = frozenset({"arith.divf", "math.exp"})
@@ -70,8 +70,8 @@ def evaluate_vector(
         if approximate and op.name in _APPROXIMATED and isinstance(op.results[0].type, ir.F32Type):
             values[op.results[0]] = _approximated(op, operands, width)
             continue
-        if divisions.by_one_number(op, operands):
-            values[op.results[0]] = divisions.divided(op, operands)
+        if quotients.by_one_number(op, operands):
+            values[op.results[0]] = quotients.divided(op, operands)
             continue
         if any(isinstance(value.type, ir.VectorType) for value in operands):
             operands = [_spread(value, width) for value in operands]
