@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from aot import fileset, process, wheelfile
+from aot import fileset, process, rawzip, wheelfile
 
 RECIPE = ("pyproject.toml", "CMakeLists.txt", "README.md")
 """What decides how the tree is built, and what the wheel says about itself."""
@@ -38,15 +38,18 @@ def wheel(tree: Path, built: Path, raw: Path, epoch: int) -> bytes | None:
     found = _COMMAND.search(fileset.read_file(built / "CMakeCache.txt").decode("utf-8", "replace"))
     if found is None or not Path(found[1]).is_file():
         return None
-    with tempfile.TemporaryDirectory(prefix="aot-wheel-") as installed:
-        steps = (("--build", str(built)), ("--install", str(built), "--prefix", installed, "--strip"))
-        # What goes wrong here goes wrong with the backend, too, which tells it, or does it anew.
-        if any(process.run([found[1], *step]).returncode for step in steps):
-            return None
+    with ThreadPoolExecutor(1) as aside:
+        building = aside.submit(process.run, [found[1], "--build", str(built)])
+        members = rawzip.read(fileset.read_file(raw))
         files = {path.relative_to(tree / "src").as_posix(): fileset.read_file(path) for path in _packed(tree)}
-        made = (path for path in Path(installed).rglob("*") if path.is_file())
-        files |= {path.relative_to(installed).as_posix(): fileset.read_file(path) for path in made}
-    return wheelfile.renewed(fileset.read_file(raw), files, epoch)
+        changed = wheelfile.changed(members, files)
+        extensions = [path for path in members if path.endswith(".so")]
+        # What goes wrong here goes wrong with the backend, too, which tells it, or does it anew.
+        if building.result().returncode or len(extensions) != 1:
+            return None
+    # Installed as it is: the linker has stripped it.
+    library = {extensions[0]: fileset.read_file(built / Path(extensions[0]).name)}
+    return wheelfile.renewed(members, files.keys(), {**changed, **library}, epoch)
 
 
 def _packed(tree: Path) -> list[Path]:

@@ -16,7 +16,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 from elftools.elf.dynamic import DynamicSection
@@ -61,13 +61,18 @@ def ours(data: bytes, epoch: int) -> bytes:
     return _archive(members, large, epoch)
 
 
-def renewed(data: bytes, files: Mapping[str, bytes], epoch: int) -> bytes | None:
-    """The wheel with other contents of its package; None when it holds other files than ``files``."""
-    members = rawzip.read(data)
-    if set(files) != {path for path in members if ".dist-info/" not in path}:
+def changed(members: Mapping[str, Member], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that a wheel does not hold, or holds with other contents."""
+    return {path: content for path, content in files.items() if path not in members or not members[path].holds(content)}
+
+
+def renewed(
+    members: Mapping[str, Member], paths: Collection[str], contents: Mapping[str, bytes], epoch: int
+) -> bytes | None:
+    """A wheel with other contents; None when it has other files than ``paths`` and what changes."""
+    if {*paths, *contents} != {path for path in members if ".dist-info/" not in path}:
         return None
-    changed = {path: content for path, content in files.items() if not members[path].holds(content)}
-    return _archive(members, changed, epoch)
+    return _archive(members, contents, epoch)
 
 
 def _archive(members: Mapping[str, Member], changed: Mapping[str, bytes], epoch: int) -> bytes:
