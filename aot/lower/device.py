@@ -29,6 +29,7 @@ from aot.lower import (
     imageneeds,
     imagenumber,
     lineinfo,
+    loopmarks,
     needs,
     oldcode,
     search,
@@ -190,10 +191,7 @@ def _formed(isolated: mlir.Module, form: Form) -> mlir.Module:
 
 
 def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
-    """A copy in the LLVM and NVVM dialects; ``target`` is the one that it is needed for first, for messages.
-
-    It is verified once: that takes as long as a pass.
-    """
+    """A copy in the LLVM and NVVM dialects, verified once; it is needed for ``target`` first, as messages say."""
     module = isolate(given)
     what = f"lowering to {target.name}"
     if _has_debug_info(module):
@@ -213,6 +211,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     _run(module, AFTER_CONVERSION, what)
     mlir.verify(module, what)
     sharedmemory.leave_open(module)
+    loopmarks.hand_over(module)
     _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, target)

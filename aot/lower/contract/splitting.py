@@ -28,6 +28,8 @@ _LEAST_DEPTH = 4
 _MOST = 16
 """Parts."""
 _THREADS = 256
+_AT_A_TIME = 4
+"""Parts that are read together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +192,8 @@ def _place(problem: Problem, number: Word, across: Word, width: int) -> Place:
 def _element(problem: Problem, split: Split, at: Place) -> None:
     first = _sums(split, rtcalls.index(0), at)
     loop = scf.ForOp(rtcalls.index(1), split.parts.value, rtcalls.index(1), [first])
+    # Else LLVM takes so many at a time, and ptxas so many of these again.
+    tiles.unrolled(loop.operation, _AT_A_TIME)
     with ir.InsertionPoint(loop.body):
         value = _sums(split, loop.induction_variable, at)
         is_float = isinstance(problem.accumulator, ir.FloatType)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import rtcalls, tiling
+from aot.lower import loopmarks, rtcalls, tiling
 from aot.lower.contract.epilogue import Epilogue, Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
@@ -151,7 +151,7 @@ def give(block: Block, slab: Shared, corner: Corner, extents: tuple[int, int], w
 def unrolled(loop: ir.Operation, times: int) -> None:
     """Say how often LLVM and ptxas are to unroll a loop; 1: not at all."""
     how = f"count = {times} : i32" if times > 1 else "disable = true"
-    loop.attributes["llvm.loop_annotation"] = ir.Attribute.parse(f"#llvm.loop_annotation<unroll = <{how}>>")
+    loop.attributes[loopmarks.ATTRIBUTE] = ir.Attribute.parse(f"#llvm.loop_annotation<unroll = <{how}>>")
 
 
 def either(condition: ir.Value | bool, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
