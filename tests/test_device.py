@@ -7,14 +7,20 @@ from collections.abc import Callable
 
 import pytest
 
-from aot import arch, mlir
+from aot import arch, binary, mlir, toolchain
 from aot.arch import target
 from aot.errors import ArchUnfit, LoweringError
 from aot.lower import device
 from aot.lower.device import DeviceJob, Lowering
+from aot.toolchain import Toolchain
 
 PATH = "kernels/k.mlir"
 WORKGROUP = "#gpu.address_space<workgroup>"
+
+
+@pytest.fixture(scope="module")
+def tools() -> Toolchain:
+    return toolchain.find(environment={})
 
 
 def kernel(body: str, arguments: str = "%a: memref<?xf32>") -> str:
@@ -53,6 +59,38 @@ def test_rough_exponentials_are_one_instruction(kind: str, count: int) -> None:
     assert text.count("llvm.nvvm.ex2.approx.ftz.f") == 2 * count
     exact = str(lowered(kernel(body.replace(" fastmath<afn>", ""), f"%a: memref<?x{kind}>")))
     assert "llvm.nvvm.ex2.approx.ftz.f" not in exact
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "vector<4xf32>", "vector<2xf64>"])
+def test_a_fused_multiply_add_is_one_operation(kind: str) -> None:
+    body = f"%l = memref.load %a[%i] : memref<?x{kind}>\n%m = math.fma %l, %l, %l : {kind}\n"
+    body += f"memref.store %m, %a[%i] : memref<?x{kind}>"
+    text = str(lowered(kernel(body, f"%a: memref<?x{kind}>")))
+    assert text.count("llvm.intr.fma") == 1
+    assert "llvm.call" not in text
+    assert "llvm.extractelement" not in text
+
+
+def test_marks_of_loops_reach_the_assembly(tools: Toolchain) -> None:
+    """A loop that is not to be unrolled has its body once, and ptxas is told."""
+    body = (
+        "%n = arith.constant 8 : index\n%one = arith.constant 1 : index\n"
+        "scf.for %j = %c0 to %n step %one {\n%k = arith.addi %i, %j : index\n"
+        "%l = memref.load %a[%k] : memref<?xf32>\n%m = arith.mulf %l, %l : f32\n"
+        "memref.store %m, %a[%k] : memref<?xf32>\n} MARK"
+    )
+    texts = [translated(kernel(body.replace("MARK", mark)), tools) for mark in ("", NOT_UNROLLED)]
+    assert [text.count("st.global.b32") for text in texts] == [8, 1]
+    assert [text.count('.pragma "nounroll"') for text in texts] == [0, 1]
+
+
+NOT_UNROLLED = "{llvm.loop_annotation = #llvm.loop_annotation<unroll = <disable = true>>}"
+
+
+def translated(source: str, tools: Toolchain) -> str:
+    with mlir.context() as ctx:
+        lowering = Lowering(device.isolate(mlir.parse(source.encode(), PATH, ctx)))
+        return binary.translate(lowering.lower(DeviceJob(target("sm_90"), (8, 0))), tools).decode()
 
 
 BODIES = {

@@ -1,8 +1,8 @@
 """Arithmetic of kernels that upstream's device conversion has no pattern for.
 
-In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications, maxima and
-minima of floats are the hardware's, and so are exponentials that may be rough, reductions over a subgroup are exchanges
-between threads, and reductions over a block that all threads reach are marked as such.
+In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications, maxima, minima
+and fused multiply-adds of floats are the hardware's, and so are exponentials that may be rough, reductions over a
+subgroup are exchanges between threads, and reductions over a block that all threads reach are marked as such.
 """
 
 from __future__ import annotations
@@ -160,6 +160,17 @@ def power_of_two(value: mlir.Value) -> mlir.Value:
     return ir.Operation.create("llvm.call_intrinsic", [value.type], [value], attributes).results[0]
 
 
+def _multiply_add(op: mlir.Operation) -> None:
+    """One instruction for each element; upstream calls a function for each of them."""
+    kind = op.results[0].type
+    if isinstance(kind, ir.VectorType) and kind.rank != 1:
+        return
+    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+    if isinstance(element, ir.F32Type | ir.F64Type):
+        made = ir.Operation.create("llvm.intr.fma", results=[kind], operands=list(op.operands))
+        _replace(op, made.results[0])
+
+
 def _positive_power(base: mlir.Value, exponent: mlir.Value, zero: mlir.Value, one: mlir.Value) -> mlir.Value:
     kind = base.type
     loop = scf.WhileOp([kind] * 3, [base, exponent, one])
@@ -186,6 +197,7 @@ _EXTREMA = {
 _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "gpu.all_reduce": _mark_uniform,
     "gpu.subgroup_reduce": _subgroup_reduce,
+    "math.fma": _multiply_add,
     "math.ipowi": _integer_power,
     **dict.fromkeys(_EXTREMA, _extreme),
     **dict.fromkeys(("math.exp", "math.exp2"), _exponential),

@@ -132,7 +132,7 @@ def give(block: Block, slab: Shared, corner: Corner, extents: tuple[int, int], w
     turns = -(-rows * across // worker.count)
     loop = scf.ForOp(constant(0).value, constant(turns).value, constant(1).value)
     # All of it unrolled would be long, and has ptxas move the sums about in the loop before it.
-    unrolled(loop.operation, 1 if width == 1 else _AT_A_TIME)
+    unrolled(loop.operation, _AT_A_TIME)
     with ir.InsertionPoint(loop.body):
         number = Word(loop.induction_variable) * worker.count + worker.number
         row, column = number // across, number % across * width
