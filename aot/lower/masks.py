@@ -8,17 +8,14 @@ vector whose masked elements are neutral.
 
 from __future__ import annotations
 
-import math
-
 from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import neutral
 
-_ZERO = frozenset({"add", "or", "xor", "maxui"})
-_LOWEST = frozenset({"maxnumf", "maximumf", "maxsi"})
-_HIGHEST = frozenset({"minnumf", "minimumf", "minsi"})
-_ALL_ONES = frozenset({"and", "minui"})
+_OF_BOTH = frozenset({"add", "mul", "and", "or", "xor"})
+"""Kinds of ``vector.reduction`` without a letter that says whether they are of floats."""
 
 
 def lower(module: ir.Module) -> None:
@@ -38,8 +35,8 @@ def _unmask(op: ir.Operation) -> None:
     reduction = inner[0]
     values = reduction.operands[0]
     with ir.InsertionPoint(op), op.location:
-        neutral = _neutral(str(reduction.attributes["kind"]).split("<")[1].rstrip(">"), values.type)
-        fill = arith.ConstantOp(values.type, ir.DenseElementsAttr.get_splat(values.type, neutral)).result
+        nothing = _neutral(str(reduction.attributes["kind"]).split("<")[1].rstrip(">"), values.type)
+        fill = arith.ConstantOp(values.type, ir.DenseElementsAttr.get_splat(values.type, nothing)).result
         chosen = arith.SelectOp(op.operands[0], values, fill).result
     reduction.move_before(op)
     reduction.operands[0] = chosen
@@ -50,10 +47,5 @@ def _unmask(op: ir.Operation) -> None:
 def _neutral(kind: str, vector: ir.Type) -> ir.Attribute:
     """The element that leaves a reduction of this kind as it is."""
     element = ir.VectorType(vector).element_type
-    if isinstance(element, ir.IntegerType | ir.IndexType):
-        bits = element.width if isinstance(element, ir.IntegerType) else 64
-        highest = (1 << (bits - 1)) - 1
-        values = {_ZERO: 0, _LOWEST: -highest - 1, _HIGHEST: highest, _ALL_ONES: -1}
-        return ir.IntegerAttr.get(element, next((value for kinds, value in values.items() if kind in kinds), 1))
-    floats = {_ZERO: -0.0, _LOWEST: -math.inf, _HIGHEST: math.inf}
-    return ir.FloatAttr.get(element, next((value for kinds, value in floats.items() if kind in kinds), 1.0))
+    letter = "f" if isinstance(element, ir.FloatType) else "i"
+    return neutral.of(f"arith.{kind}{letter if kind in _OF_BOTH else ''}", element)

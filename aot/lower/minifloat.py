@@ -87,6 +87,11 @@ def extreme(name: str, infinity: float) -> float:
     return math.copysign(FORMATS[name].greatest, infinity) if name in FORMATS else infinity
 
 
+def has_nan(name: str) -> bool:
+    """Whether a type has a code for what is no number; types that are not here do."""
+    return name not in FORMATS or FORMATS[name].nan is not None
+
+
 def decode(code: mlir.Value, name: str) -> mlir.Value:
     """The f32 values of codes."""
     word = arith.ExtUIOp(_like(code, _i32()), code).result

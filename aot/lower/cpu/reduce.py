@@ -4,42 +4,20 @@ In: ``scf.for`` made from linalg, with carried values (``accumulate``). Out: wha
 LLVM to add in another order: several partial sums in vector registers instead of one after the other, which is also
 more accurate.
 
->>> Reduction.of(loop).operation                                        # doctest: +SKIP
+>>> Reduction.of(loop).combiner.name                                    # doctest: +SKIP
 'arith.addf'
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower import neutral
 
-_FLOATS = {
-    "arith.addf": -0.0,
-    "arith.mulf": 1.0,
-    "arith.maximumf": -math.inf,
-    "arith.minimumf": math.inf,
-    # Of a number and NaN these give the number.
-    "arith.maxnumf": math.nan,
-    "arith.minnumf": math.nan,
-}
-_INTEGERS: dict[str, Callable[[int], int]] = {
-    "arith.addi": lambda bits: 0,
-    "arith.muli": lambda bits: 1,
-    "arith.ori": lambda bits: 0,
-    "arith.xori": lambda bits: 0,
-    "arith.andi": lambda bits: -1,
-    "arith.maxsi": lambda bits: -(1 << (bits - 1)),
-    "arith.minsi": lambda bits: (1 << (bits - 1)) - 1,
-    "arith.maxui": lambda bits: 0,
-    "arith.minui": lambda bits: -1,
-}
-"""Operations whose order does not matter, with what changes nothing."""
 _FREE_ORDER = frozenset({"arith.addf", "arith.mulf"})
 _PURE = frozenset({"memref.load", "scf.yield", "scf.if", "scf.for"})
 
@@ -70,10 +48,7 @@ class Reduction:
     def neutral(self) -> ir.Value:
         """The value that changes nothing, at the insertion point."""
         kind = self.combiner.results[0].type
-        if self.combiner.name in _FLOATS:
-            return arith.ConstantOp(kind, ir.FloatAttr.get(kind, _FLOATS[self.combiner.name])).result
-        bits = 64 if isinstance(kind, ir.IndexType) else kind.width
-        return arith.ConstantOp(kind, _INTEGERS[self.combiner.name](bits)).result
+        return arith.ConstantOp(kind, neutral.of(self.combiner.name, kind)).result
 
     def combine(self, value: ir.Value, carried: ir.Value) -> ir.Value:
         """Both put together, at the insertion point."""
@@ -95,7 +70,7 @@ def combiners(loop: ir.Operation) -> list[ir.Operation]:
     found = []
     for old, new in zip(carried, yielded, strict=True):
         op = mlir.owner(new)
-        if isinstance(op, ir.Block) or op.block != body or (op.name not in _FLOATS and op.name not in _INTEGERS):
+        if isinstance(op, ir.Block) or op.block != body or op.name not in neutral.OPERATIONS:
             return []
         if len(list(old.uses)) != 1 or len(list(new.uses)) != 1 or list(op.operands).count(old) != 1:
             return []

@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf
 
 from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import neutral, rtcalls
 from aot.lower.accumulate import USER_LOOP
 from aot.lower.cpu.reduce import Reduction
 from aot.lower.nests import Loops, move_body, nest, trips
@@ -187,6 +187,7 @@ def split_reductions(module: ir.Module, user_loops: set[ir.Operation]) -> None:
 
 def _split(op: ir.Operation, reduction: Reduction) -> None:
     lower, upper, step, init = list(op.operands)
+    neutral.admit(reduction.combiner)
     with ir.InsertionPoint(op), op.location:
         zero, one = rtcalls.index(0), rtcalls.index(1)
         width = arith.MulIOp(step, rtcalls.index(_PARTIAL)).result

@@ -71,7 +71,7 @@ def evaluate_vector(
             values[op.results[0]] = _approximated(op, operands, width)
             continue
         if quotients.by_one_number(op, operands):
-            values[op.results[0]] = quotients.divided(op, operands)
+            values[op.results[0]] = quotients.divided(operands)
             continue
         if any(isinstance(value.type, ir.VectorType) for value in operands):
             operands = [_spread(value, width) for value in operands]

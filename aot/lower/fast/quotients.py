@@ -33,7 +33,7 @@ def by_one_number(op: ir.Operation, operands: Sequence[ir.Value]) -> bool:
     return isinstance(made_by, ir.Block) or made_by.name != "arith.constant"
 
 
-def divided(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
+def divided(operands: Sequence[ir.Value]) -> ir.Value:
     """The quotients."""
     dividend, divisor = operands
     kind = ir.VectorType(dividend.type)

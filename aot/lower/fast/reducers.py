@@ -7,40 +7,19 @@ In: the body of a reduction. Out: a Reducer, or why its order of evaluation cann
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.lower import minifloat
+from aot.lower import neutral
 from aot.lower.fast import bodies
 from aot.lower.fast.operations import Operation
 
 _ROUNDING = ("arith.addf", "arith.mulf")
 """Results depend on the order, noticeably so in f16 and bf16."""
-
-_FLOAT_NEUTRAL = {
-    "arith.addf": -0.0,
-    "arith.mulf": 1.0,
-    "arith.maximumf": float("-inf"),
-    "arith.maxnumf": float("-inf"),
-    "arith.minimumf": float("inf"),
-    "arith.minnumf": float("inf"),
-}
-_INTEGER_NEUTRAL: dict[str, Callable[[int], int]] = {
-    "arith.addi": lambda bits: 0,
-    "arith.muli": lambda bits: 1,
-    "arith.andi": lambda bits: -1,
-    "arith.ori": lambda bits: 0,
-    "arith.xori": lambda bits: 0,
-    "arith.maxsi": lambda bits: -(1 << (bits - 1)),
-    "arith.minsi": lambda bits: (1 << (bits - 1)) - 1,
-    "arith.maxui": lambda bits: 0,
-    "arith.minui": lambda bits: -1,
-}
 _STRICT = frozenset({"ogt", "olt", "sgt", "slt", "ugt", "ult"})
 
 
@@ -147,7 +126,7 @@ def _dependent(body: ir.Block, start: set[ir.Value]) -> set[ir.Value]:
 
 def _fold_of(value: ir.Value, accumulator: ir.Value, dependent: set[ir.Value]) -> Fold | None:
     op = mlir.owner(value)
-    if not isinstance(op, ir.Operation) or (op.name not in _FLOAT_NEUTRAL and op.name not in _INTEGER_NEUTRAL):
+    if not isinstance(op, ir.Operation) or op.name not in neutral.OPERATIONS:
         return None
     if op.name in _ROUNDING and ir.FloatType(op.results[0].type).width < 32:
         # The source wants them added up in their own type: then the sequential result is the right one.
@@ -236,14 +215,11 @@ def equal(one: ir.Value, other: ir.Value) -> ir.Value:
 
 
 def _fold(op: ir.Operation, one: ir.Value, other: ir.Value) -> ir.Value:
-    return bodies.like(op, [one, other])[0]
+    combined = bodies.like(op, [one, other])[0]
+    neutral.admit(mlir.owner(combined))
+    return combined
 
 
 def _constant(op: ir.Operation) -> ir.Value:
     kind = op.results[0].type
-    if op.name in _FLOAT_NEUTRAL:
-        value = _FLOAT_NEUTRAL[op.name]
-        value = minifloat.extreme(str(kind), value) if math.isinf(value) else value
-        return arith.ConstantOp(kind, ir.FloatAttr.get(kind, value)).result
-    bits = kind.width if isinstance(kind, ir.IntegerType) else 64
-    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, _INTEGER_NEUTRAL[op.name](bits))).result
+    return arith.ConstantOp(kind, neutral.of(op.name, kind)).result
