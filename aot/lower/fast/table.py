@@ -233,7 +233,7 @@ def _dynamic(facts: Facts) -> list[Candidate]:
     vectors = held.block[-1]
     most = _WEIGHTED_BLOCK if _is_weighted(facts) else _BLOCK
     tiles.append(Tile(_ROW, most, 1, vectors, wide, MASKED, flexible=True, whole=vectors // 2))
-    tiles.append(replace(tiles[-1], group=_BLOCK, mode=SHIFTED, whole=0))
+    tiles.append(replace(tiles[-1], mode=SHIFTED, whole=0))
     found = [
         Candidate(each, most=each.reach + each.slack, least=max(2 * wide, each.least), multiple=each.mode == MASKED)
         for each in tiles
