@@ -354,3 +354,27 @@ def test_the_error_function_of_narrow_results_is_rounded_almost_as_the_exact_one
     assert np.isnan(got[-1])
     assert not np.signbit(got[-5])
     assert np.signbit(got[-4]) == (value == "e")
+
+
+BIAS = """
+func.func @f(%x: tensor<?x?xTYPE>, %b: tensor<?xTYPE>, %o: tensor<?x?xTYPE>) -> tensor<?x?xTYPE> {
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<?x?xTYPE>, tensor<?xTYPE>) outs(%o : tensor<?x?xTYPE>) {
+  ^bb0(%v: TYPE, %w: TYPE, %old: TYPE):
+    %s = arith.addf %v, %w : TYPE
+    linalg.yield %s : TYPE
+  } -> tensor<?x?xTYPE>
+  return %y : tensor<?x?xTYPE>
+}"""
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_a_bias_of_few_elements_and_of_many(kind: str) -> None:
+    """Two kernels; vectors cross the ends of rows, which may be shorter than one."""
+    built, random = build(BIAS.replace("TYPE", kind)), np.random.default_rng(11)
+    assert built.ir.count("gpu.launch blocks") == 2
+    for shape in ((1, 1), (7, 3), (5, 8), (9, 1001), (600, 2000), (1100, 1023)):
+        x, b = (random.standard_normal(extents).astype(DTYPES[kind]) for extents in (shape, shape[1:]))
+        got = built.call("f", x, b, np.full_like(x, np.nan)).results[0]
+        np.testing.assert_array_equal(got, x + b)

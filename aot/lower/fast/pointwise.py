@@ -23,15 +23,33 @@ from aot.lower.fast.rowjob import Job
 THREADS = 128
 _VECTORS = (2, 1)
 """Of a thread that reads one operand, or more: few, so that little work reaches many multiprocessors, too."""
+_FEW_BYTES = 2 << 20
+"""Of a result up to which threads have one vector where they find operands by indices."""
 _SHORT = 2**31
 """Extents that 32 bits tell, with a sign."""
 _AT_ONCE = 4
 """Elements of a thread where there are no vectors."""
 
 
-def launch(job: Job, width: int) -> ir.Operation:
-    """Emit the kernel at the insertion point."""
-    vectors = _vectors_of(job)
+def launch(job: Job, width: int) -> None:
+    """Emit the kernel at the insertion point; where indices take long, another one for few elements."""
+    vectors, columns = _vectors_of(job), job.space.columns
+    few = _FEW_BYTES // max(rtcalls.storage_bytes(place.element) for _, place in job.stores)
+    if vectors == 1 or width == 1 or all(place.flat for place in job.places.values()):
+        _launch(job, width, vectors)
+        return
+    if columns.static is not None:
+        _launch(job, width, 1 if columns.static <= few else vectors)
+        return
+    condition = arith.CmpIOp(arith.CmpIPredicate.ule, columns.value, rtcalls.index(few)).result
+    branch = scf.IfOp(condition, has_else=True)
+    for block, each in ((branch.then_block, 1), (branch.else_block, vectors)):
+        with ir.InsertionPoint(block):
+            _launch(job, width, each)
+            scf.YieldOp([])
+
+
+def _launch(job: Job, width: int, vectors: int) -> None:
     tile = THREADS * (vectors * width if width > 1 else _AT_ONCE)
     columns, one = job.space.columns.value, rtcalls.index(1)
     blocks = arith.CeilDivUIOp(columns, rtcalls.index(tile)).result
@@ -48,16 +66,15 @@ def launch(job: Job, width: int) -> ir.Operation:
         thread = body.arguments[3]
         if fits is False:
             _elements(job, arith.AddIOp(first, thread).result, behind)
-            return op
+            return
         with guard(None if fits is True else fits):
             _vectors(job, width, vectors, first, thread)
         if job.space.columns.static is not None and job.space.columns.static % width == 0 and fits is True:
-            return op
+            return
         left = arith.SubIOp(columns, arith.RemUIOp(columns, rtcalls.index(width)).result).result
         start = arith.MaxUIOp(first, left).result
         start = start if fits is True else arith.SelectOp(fits, start, first).result
         _elements(job, arith.AddIOp(start, thread).result, behind)
-    return op
 
 
 def _vectors_of(job: Job) -> int:
