@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,8 @@ PATIENCE_S = 30.0
 """Seconds for the calls of one candidate: one that never ends is left out."""
 NEAR, FINALISTS = 1.1, 4
 """Candidates whose rough time is at most that of the default, times NEAR, race against it: so many at most."""
-RACE_S = 10.0
+RACE_S, LEAST_S = 10.0, 15.0
+"""Seconds that a race takes at most, and that calls of candidates have at least, together."""
 TIE, MOSTLY = 0.02, 0.75
 """The fastest gains that share of the default's time, and is faster in that share of the rounds: less is chance."""
 
@@ -94,7 +96,11 @@ def run(course: Course, candidates: Sequence[Candidate], tell: Reporter) -> Time
 
 
 def measured(course: Course, found: Installed, named: Mapping[str, Candidate], place: Path, tell: Reporter) -> Measured:
-    """Calls the candidates of a package; AotError when the default cannot be timed."""
+    """Calls the candidates of a package; AotError when the default cannot be timed.
+
+    Some seconds there are in any case, so that what was built is not for nothing.
+    """
+    course = dataclasses.replace(course, until=max(course.until, time.monotonic() + LEAST_S))
     todo, sizes = _todo(course, found, [DEFAULT, *named], place)
     texts = ["as it is", *(each.text() for each in named.values())]
     seconds, refused = _tried(course, todo, found, tell, texts)

@@ -209,3 +209,188 @@ def test_powers_that_are_not_known_have_exponents_of_32_bits(kind: str, exponent
             want = (x.astype("f8") ** power).astype(storage)
         got = on_cpu(text, x, power)[0]
         np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=2e-3)
+
+
+NORM = """
+#full = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<?x?xf16>) -> tensor<?x?xf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x?xf16>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf16>
+  %ew = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %wide = linalg.generic {indexing_maps = [#full, #full], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<?x?xf16>) outs(%ew : tensor<?x?xf32>) {
+  ^bb0(%v: f16, %old: f32):
+    %a = arith.extf %v : f16 to f32
+    linalg.yield %a : f32
+  } -> tensor<?x?xf32>
+  %es = tensor.empty(%m) : tensor<?xf32>
+  %fs = linalg.fill ins(%z : f32) outs(%es : tensor<?xf32>) -> tensor<?xf32>
+  %sum = linalg.generic {indexing_maps = [#full, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%wide : tensor<?x?xf32>) outs(%fs : tensor<?xf32>) {
+  ^bb0(%v: f32, %old: f32):
+    %s = arith.mulf %v, %v : f32
+    %a = arith.addf %s, %old : f32
+    linalg.yield %a : f32
+  } -> tensor<?xf32>
+  %eo = tensor.empty(%m, %n) : tensor<?x?xf16>
+  %r = linalg.generic {indexing_maps = [#full, #row, #full], iterator_types = ["parallel", "parallel"]}
+      ins(%wide, %sum : tensor<?x?xf32>, tensor<?xf32>) outs(%eo : tensor<?x?xf16>) {
+  ^bb0(%v: f32, %s: f32, %old: f16):
+    %q = math.sqrt %s : f32
+    %d = arith.divf %v, %q : f32
+    %a = arith.truncf %d : f32 to f16
+    linalg.yield %a : f16
+  } -> tensor<?x?xf16>
+  return %r : tensor<?x?xf16>
+}
+"""
+
+
+def test_what_is_converted_before_a_norm_is_converted_in_its_kernel() -> None:
+    program = build(NORM)
+    assert "region = 2" not in program.ir
+    assert {"general", "pointwise"}.isdisjoint(scheduled(program.ir))
+    for shape in ((1, 3), (5, 33), (3, 1000)):
+        x = np.random.default_rng(3).standard_normal(shape).astype("f2")
+        want = x.astype("f8") / np.sqrt((x.astype("f8") ** 2).sum(1, keepdims=True))
+        np.testing.assert_allclose(program.call("f", x).results[0].astype("f8"), want, rtol=2e-3, atol=1e-4)
+
+
+PLACE = """
+#full = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<?x?x{kind}>) -> (tensor<?x{kind}>, tensor<?xi64>) {{
+  %c0 = arith.constant 0 : index
+  %least = arith.constant {least} : {kind}
+  %none = arith.constant 7 : i64
+  %m = tensor.dim %x, %c0 : tensor<?x?x{kind}>
+  %e = tensor.empty(%m) : tensor<?x{kind}>
+  %f = linalg.fill ins(%least : {kind}) outs(%e : tensor<?x{kind}>) -> tensor<?x{kind}>
+  %ei = tensor.empty(%m) : tensor<?xi64>
+  %fi = linalg.fill ins(%none : i64) outs(%ei : tensor<?xi64>) -> tensor<?xi64>
+  %r:2 = linalg.generic {{indexing_maps = [#full, #row, #row], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<?x?x{kind}>) outs(%f, %fi : tensor<?x{kind}>, tensor<?xi64>) {{
+  ^bb0(%v: {kind}, %old: {kind}, %at: i64):
+    %j = linalg.index 1 : index
+    %i = arith.index_cast %j : index to i64
+    %a = {extreme} %v, %old : {kind}
+    %c = {compare} : {kind}
+    %s = arith.select %c, %i, %at : i64
+    linalg.yield %a, %s : {kind}, i64
+  }} -> (tensor<?x{kind}>, tensor<?xi64>)
+  return %r#0, %r#1 : tensor<?x{kind}>, tensor<?xi64>
+}}
+"""
+EXTREMES = {
+    "maximum": ("f32", "0xFF800000", "arith.maximumf", "arith.cmpf ogt, %v, %old"),
+    "minimum, turned": ("f32", "0x7F800000", "arith.minimumf", "arith.cmpf ogt, %old, %v"),
+    "from a number": ("f32", "5.0e-01", "arith.maximumf", "arith.cmpf ogt, %v, %old"),
+    "integers": ("i32", "-2147483648", "arith.maxsi", "arith.cmpi sgt, %v, %old"),
+}
+
+
+def place_of(row: Any, start: Any, smaller: bool) -> tuple[Any, int]:
+    """What the body does, element by element."""
+    value, place = start, 7
+    for number, each in enumerate(row):
+        place = number if (each < value if smaller else each > value) else place
+        value = np.minimum(value, each) if smaller else np.maximum(value, each)
+    return value, place
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("kind", "least", "extreme", "compare"), EXTREMES.values(), ids=EXTREMES)
+def test_places_of_extremes(kind: str, least: str, extreme: str, compare: str, backwards: bool) -> None:
+    text = PLACE.format(kind=kind, least=least, extreme=extreme, compare=compare)
+    program = build(text, backwards=backwards)
+    assert "general" not in scheduled(program.ir)
+    start = {"0xFF800000": -np.inf, "0x7F800000": np.inf}.get(least) or float(least)
+    random = np.random.default_rng(4)
+    for shape in ((1, 1), (6, 33), (3, 1001), (2, 9000), (2, 0)):
+        x = random.integers(-9, 9, shape).astype("f4" if kind == "f32" else "i4")
+        if kind == "f32" and shape[1] > 1:
+            x[0, shape[1] // 2] = np.nan
+            x[-1, :2] = np.nan, 100
+        value, place = program.call("f", x).results
+        want = [place_of(row, start, "min" in extreme) for row in x]
+        np.testing.assert_array_equal(place, [each for _, each in want])
+        np.testing.assert_array_equal(value, np.array([each for each, _ in want]).astype(x.dtype))
+
+
+TURNED_HALVES = """
+func.func @f(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {
+  %a = tensor.extract_slice %x[0, 0] [5, 4] [1, 1] : tensor<5x8xf32> to tensor<5x4xf32>
+  %b = tensor.extract_slice %x[0, 4] [5, 4] [1, 1] : tensor<5x8xf32> to tensor<5x4xf32>
+  %n = arith.negf %b : tensor<5x4xf32>
+  %r = tensor.concat dim(1) %n, %a : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x8xf32>
+  return %r : tensor<5x8xf32>
+}
+"""
+
+
+def test_parts_of_a_concatenation_are_computed_where_they_belong() -> None:
+    program = build(TURNED_HALVES)
+    assert program.ir.count("gpu.launch") == 2
+    x = np.arange(40, dtype="f4").reshape(5, 8)
+    done = program.call("f", x)
+    np.testing.assert_array_equal(done.results[0], np.concatenate([-x[:, 4:], x[:, :4]], 1))
+    assert done.allocations == 0
+
+
+REPEATED = """
+func.func @f(%x: tensor<?x?x?xf32>, %w: tensor<?x?xf32>) -> tensor<?x?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %b = tensor.dim %x, %c0 : tensor<?x?x?xf32>
+  %m = tensor.dim %x, %c1 : tensor<?x?x?xf32>
+  %n = tensor.dim %w, %c0 : tensor<?x?xf32>
+  %k = tensor.dim %w, %c1 : tensor<?x?xf32>
+  %et = tensor.empty(%k, %n) : tensor<?x?xf32>
+  %t = linalg.transpose ins(%w : tensor<?x?xf32>) outs(%et : tensor<?x?xf32>) permutation = [1, 0]
+  %eb = tensor.empty(%b, %k, %n) : tensor<?x?x?xf32>
+  %all = linalg.broadcast ins(%t : tensor<?x?xf32>) outs(%eb : tensor<?x?x?xf32>) dimensions = [0]
+  %e = tensor.empty(%b, %m, %n) : tensor<?x?x?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %r = linalg.batch_matmul ins(%x, %all : tensor<?x?x?xf32>, tensor<?x?x?xf32>) outs(%f : tensor<?x?x?xf32>)
+    -> tensor<?x?x?xf32>
+  return %r : tensor<?x?x?xf32>
+}
+"""
+
+
+def test_weights_of_a_batch_are_not_repeated() -> None:
+    program = build(REPEATED)
+    assert set(scheduled(program.ir)) <= {"ffma", "matvec", "combine"}
+    random = np.random.default_rng(5)
+    x, w = random.standard_normal((3, 7, 20)).astype("f4"), random.standard_normal((9, 20)).astype("f4")
+    for got in (program.call("f", x, w).results[0], on_cpu(REPEATED, x, w)[0]):
+        np.testing.assert_allclose(got, x.astype("f8") @ w.T, rtol=1e-4, atol=1e-5)
+
+
+CONVOLUTION = """
+func.func @f(%x: tensor<1x4x6x6xf32>, %w: tensor<5x4x3x3xf32>) -> tensor<1x5x4x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x5x3x3xf32>
+  %t = linalg.transpose ins(%w : tensor<5x4x3x3xf32>) outs(%e : tensor<4x5x3x3xf32>) permutation = [1, 0, 2, 3]
+  %eb = tensor.empty() : tensor<5x4x3x3xf32>
+  %u = linalg.transpose ins(%t : tensor<4x5x3x3xf32>) outs(%eb : tensor<5x4x3x3xf32>) permutation = [1, 0, 2, 3]
+  %eo = tensor.empty() : tensor<1x5x4x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%eo : tensor<1x5x4x4xf32>) -> tensor<1x5x4x4xf32>
+  %r = linalg.conv_2d_nchw_fchw ins(%x, %u : tensor<1x4x6x6xf32>, tensor<5x4x3x3xf32>)
+    outs(%f : tensor<1x5x4x4xf32>) -> tensor<1x5x4x4xf32>
+  return %r : tensor<1x5x4x4xf32>
+}
+"""
+
+
+def test_convolutions_keep_their_filters() -> None:
+    random = np.random.default_rng(6)
+    x, w = random.standard_normal((1, 4, 6, 6)).astype("f4"), random.standard_normal((5, 4, 3, 3)).astype("f4")
+    places = np.lib.stride_tricks.sliding_window_view(x.astype("f8"), (3, 3), (2, 3))
+    want = np.einsum("nchwij,fcij->nfhw", places, w)
+    np.testing.assert_allclose(build(CONVOLUTION).call("f", x, w).results[0], want, rtol=1e-4, atol=1e-4)

@@ -148,6 +148,30 @@ def test_those_that_give_what_the_first_gives_are_timed() -> None:
     assert turns[:6] == [(0, "begins"), (1, "begins"), (0, "0"), (1, "0"), (1, "1"), (0, "1")]
 
 
+def test_the_first_call_says_nothing_of_how_many_are_long_enough() -> None:
+    """It loads code: a function that is called once a round would be timed with the wait for it."""
+    counts = {"c0": 0, "c1": 0}
+
+    def slow_at_first(name: str) -> Any:
+        def f(x: Any) -> Any:
+            counts[name] += 1
+            time.sleep(0.05 if name == "c0" and counts[name] < 2 else 0.0001)
+            return x
+
+        return f
+
+    described = {"name": "f", "level": "tensor", "gpu": False, "cpu": True, "args": [], "results": [], "cost": None}
+    manifest = {"modules": [{"name": name, "functions": [described], "kernels": []} for name in counts]}
+    known = signature.signatures(manifest)
+    made = {name: slow_at_first(name) for name in counts}
+    package: Any = SimpleNamespace(
+        **{name: SimpleNamespace(f=lambda each=each: each(0)) for name, each in made.items()}
+    )
+    todo = VerifyJob("", "", "tuned", "host", tuple(each.full_name for each in known), mode=job.RACE)
+    race.rounds(Setup(todo, package, (Cpu(),), None), known, Sizes(), lambda number, step: None)
+    assert counts["c0"] > counts["c1"] / 5
+
+
 DEFAULT_ROUNDS = (1.0, 1.1, 0.9, 1.0)
 
 
@@ -223,6 +247,7 @@ def test_candidates_that_die_or_never_end_are_left_out(
     }
     assert [each.partition(":")[0] for each in told] == ["1/5 as it is", "2/5 row", "5/5 row"]
     again = tmp_path / "again"
+    monkeypatch.setattr(tunerace, "LEAST_S", 0.0)
     with pytest.raises(AotError, match=r"s\.f cannot be timed: the time was up"):
         tunerace.measured(replace(course, until=0.0), installed(str(tmp_path), tmp_path / "x"), named, again, Silent())
 

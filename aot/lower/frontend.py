@@ -106,6 +106,19 @@ module attributes {transform.with_named_sequence} {
 }
 """
 
+# Parts are written where they belong; the operation as a whole would copy each of them.
+_APART = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %functions = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %functions {
+      transform.apply_patterns.tensor.decompose_concat
+    } : !transform.any_op
+    transform.yield
+  }
+}
+"""
+
 # Only generic operations are fused. Contractions and convolutions keep their names: fusing into them would
 # compute an element of an operand once per use of it.
 _ELEMENTWISE = frozenset(
@@ -202,6 +215,8 @@ def to_linalg(module: ir.Module) -> None:
     """Everything that computes on tensors becomes linalg."""
     gathers.lower(module)
     packs.lower(module)
+    if "tensor.concat" in mlir.op_names(module):
+        apply(module, _APART, "taking concatenations apart")
     elementwise.lower_bitcasts(module)
     for step in TO_LINALG:
         if step.needed(mlir.op_names(module)):

@@ -38,6 +38,7 @@ from aot.lower import (
     resultextents,
     results,
     schedule,
+    searches,
     settled,
     shapecheck,
     signature,
@@ -97,6 +98,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     precision.mark(module, options.precision)
     to_linalg(module, functions, options)
     functions = cost.estimate(module, functions)
+    searches.lower(module)
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)

@@ -13,7 +13,8 @@ square root of the sum's length, as rounding errors of a sum do. Integers and bo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,10 @@ class Tolerance:
 
 
 DEFAULT = Tolerance()
+
+
+PIECE = 1 << 16
+"""Elements that are compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,33 @@ def compare(got: Array, expected: Array, length: int, tolerance: Tolerance = DEF
         expected = expected.astype(got.dtype)
     if not got.size:
         return Difference(True)
+    one, other = np.ravel(got), np.ravel(expected)
     if got.dtype.kind in "biu":
-        return _exact(got, expected)
-    return _close(got, expected, length, tolerance)
+        return _in_pieces(_exact, one, other, got.shape)
+    step = _step(got.dtype, length)
+    rtol = step if tolerance.rtol is None else tolerance.rtol
+    atol = step * _scale(other) if tolerance.atol is None else tolerance.atol
+    return _in_pieces(lambda a, b: _close(a, b, rtol, atol), one, other, got.shape)
+
+
+def _in_pieces(
+    of: Callable[[Array, Array], Difference], got: Array, expected: Array, shape: tuple[int, ...]
+) -> Difference:
+    """The difference of long arrays, piece by piece: a piece's intermediate values stay in the processor's cache."""
+    parts = [of(got[at : at + PIECE], expected[at : at + PIECE]) for at in range(0, got.size, PIECE)]
+    number = max(range(len(parts)), key=lambda each: parts[each].share)
+    worst = parts[number]
+    index = np.unravel_index(number * PIECE + int(worst.where), shape) if worst.where else ()
+    return replace(
+        worst,
+        ok=all(each.ok for each in parts),
+        max_abs=max(each.max_abs for each in parts),
+        max_rel=max(each.max_rel for each in parts),
+        max_ulps=max(each.max_ulps for each in parts),
+        where=", ".join(str(int(each)) for each in index) or ("0" if worst.where else ""),
+        wrong=sum(each.wrong for each in parts),
+        total=int(got.size),
+    )
 
 
 def _exact(got: Array, expected: Array) -> Difference:
@@ -90,17 +119,14 @@ class _Errors:
     share: Array
 
 
-def _close(got: Array, expected: Array, length: int, tolerance: Tolerance) -> Difference:
+def _close(got: Array, expected: Array, rtol: float, atol: float) -> Difference:
     wide = "c16" if got.dtype.kind == "c" else "f8"
     one, other = got.astype(wide), expected.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
         same = (one == other) | (np.isnan(one) & np.isnan(other))
         away = np.where(same, 0.0, np.abs(one - other))
     away = np.where(np.isnan(away), np.inf, away)
-    magnitude = np.where(np.isfinite(np.abs(other)), np.abs(other), 0.0)
-    step = _step(got.dtype, length)
-    rtol = step if tolerance.rtol is None else tolerance.rtol
-    atol = step * _scale(magnitude) if tolerance.atol is None else tolerance.atol
+    magnitude = _magnitude(other)
     allowed = rtol * magnitude + atol
     share = np.divide(away, allowed, out=np.where(away > 0, np.inf, 0.0), where=allowed > 0)
     relative = away / np.maximum(magnitude, np.finfo("f8").tiny)
@@ -133,8 +159,15 @@ def _found(errors: _Errors, relative: Array, ulps: Array) -> Difference:
     )
 
 
-def _scale(magnitude: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(magnitude))))
+def _magnitude(values: Array) -> Array:
+    return np.where(np.isfinite(np.abs(values)), np.abs(values), 0.0)
+
+
+def _scale(expected: Array) -> float:
+    """Root mean square of what is finite."""
+    wide = "c16" if expected.dtype.kind == "c" else "f8"
+    pieces = (expected[at : at + PIECE].astype(wide) for at in range(0, expected.size, PIECE))
+    return float(np.sqrt(sum(float(np.sum(np.square(_magnitude(each)))) for each in pieces) / expected.size))
 
 
 def _real_bytes(kind: np.dtype[Any]) -> int:

@@ -63,8 +63,12 @@ def _roughly(call: Callable[[], Any], where: Place) -> float:
 
 
 def _batch(call: Callable[[], Any], where: Place) -> int:
-    """How many calls are long enough for the clock."""
-    return max(1, min(timing.MOST_CALLS, int(BATCH_S / max(timing.timed(call, where.wait, 3) / 3, 1e-9))))
+    """How many calls are long enough for the clock; the first ones, which load the code, tell nothing."""
+    count = 1
+    timing.timed(call, where.wait, 1)
+    while timing.timed(call, where.wait, count) < BATCH_S and count < timing.MOST_CALLS:
+        count *= 2
+    return count
 
 
 def rounds(

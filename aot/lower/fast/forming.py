@@ -45,14 +45,16 @@ def form(block: ir.Block, known: Extents, tensors: Collection[ir.Value]) -> Form
             # All extents that later operations say are equal, are: what starts a reduction comes before it.
             loops.normalise(op)
             operations.read(op, known)
-    for op in ops:
+    for number, op in enumerate(ops):
         if op.name.startswith("linalg."):
             read = operations.read(op, known)
+            growing.coming = next((each for each in ops[number + 1 :] if each.name.startswith("linalg.")), None)
             if isinstance(read, str):
                 refused.append((op, read))
                 growing = _close(growing, regions)
             elif not growing.add(read):
                 growing = _close(growing, regions)
+                growing.coming = None
                 if not growing.add(read):
                     refused.append((op, growing.reason))
                     growing = _Growing(known, tensors)
@@ -86,6 +88,8 @@ class _Growing:
     space: tuple[Key, ...] = ()
     turned: bool = False
     """Whether the rows are reduced, and each column keeps a result."""
+    coming: ir.Operation | None = None
+    """What comes after the operation that is looked at."""
     reason: str = ""
 
     def add(self, new: Operation) -> bool:
@@ -100,7 +104,7 @@ class _Growing:
         return True
 
     def _misfit(self, new: Operation) -> str:
-        split, turned = _split_of(new)
+        split, turned = new.split
         if split is None:
             return "its reduced loops are neither the first nor the last ones"
         reduces = any(new.reduces)
@@ -158,14 +162,34 @@ class _Growing:
 
     def _connected(self, new: Operation) -> bool:
         """Whether it has to do with what is there."""
-        starts = not _reads_memory(new)
-        if starts and (self.split is not None or not any(_reads_memory(member) for member in self.members)):
+        starts = not new.reads_memory
+        if starts and (self.split is not None or not any(each.reads_memory for each in self.members)):
             # A running value's start: what is to follow reads the region's data, too, or the other starts.
             kept = self.space[self.split :] if self.turned else self.space[: self.split]
             rows = tuple(self.known.find(key) for key in kept)
             return tuple(self.known.find(key) for key in new.extents) == rows
+        if starts and self.split is None and self._begins_rows(new):
+            return True
         mine = {hazards.whole(each.value) for member in self.members for each in member.operands if each.is_memory}
         return any(hazards.whole(each.value) in mine for each in new.operands if each.is_memory)
+
+    def _begins_rows(self, new: Operation) -> bool:
+        """Whether the next operation reduces rows of what is here, into what the new one starts."""
+        read = operations.read(self.coming, self.known) if self.coming is not None else ""
+        if isinstance(read, str) or not any(read.reduces):
+            return False
+        split, turned = read.split
+        space, extents = (tuple(map(self.known.find, each)) for each in (self.space, read.extents))
+        if turned or split is None or extents != space or extents[:split] != tuple(map(self.known.find, new.extents)):
+            return False
+        made, begun = (
+            {hazards.whole(each.operands[n].value) for each in some for n in each.outputs}
+            for some in (self.members, [new])
+        )
+        return all(
+            any(each.read and hazards.whole(each.value) in wanted for each in read.operands if each.is_memory)
+            for wanted in (made, begun)
+        )
 
     def _unforwarded(self, new: Operation) -> str:
         """Products of the region are read at the element of the iteration only."""
@@ -259,10 +283,6 @@ class _Growing:
             region.stores.append(Store(product, operand.value, self._loops(operand, operation)))
 
 
-def _reads_memory(operation: Operation) -> bool:
-    return any(each.is_memory and each.read for each in operation.operands)
-
-
 def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, rank: int) -> Member:
     reduces = any(operation.reduces)
     reducer = reducers.read(operation) if reduces else None
@@ -270,11 +290,3 @@ def _member(operation: Operation, nodes: tuple[Node | None, ...], kept: str, ran
     depth = max((level(node) for node in nodes), default=0) + reduces
     kind = FULL if not reduces and len(operation.extents) == rank else kept
     return Member(operation, kind, nodes, reducer, depth)
-
-
-def _split_of(operation: Operation) -> tuple[int | None, bool]:
-    """Number of loops before the first change of kind, and whether those are reductions; None for more changes."""
-    reduces = operation.reduces
-    turned = bool(reduces) and reduces[0] and not all(reduces)
-    split = next((number for number, each in enumerate(reduces) if each != turned), len(reduces))
-    return (split if all(each != turned for each in reduces[split:]) else None), turned

@@ -61,6 +61,17 @@ class Operation:
     def yielded(self) -> list[ir.Value]:
         return list(list(self.body.operations)[-1].operation.operands)
 
+    @property
+    def reads_memory(self) -> bool:
+        return any(each.is_memory and each.read for each in self.operands)
+
+    @property
+    def split(self) -> tuple[int | None, bool]:
+        """Number of loops before the first change of kind, and whether those reduce; None for more changes."""
+        turned = bool(self.reduces) and self.reduces[0] and not all(self.reduces)
+        split = next((number for number, each in enumerate(self.reduces) if each != turned), len(self.reduces))
+        return (split if all(each != turned for each in self.reduces[split:]) else None), turned
+
 
 def read(op: ir.Operation, known: Extents) -> Operation | str:
     """The operation, or why it is not one of those that fast schedules know."""
