@@ -47,8 +47,9 @@ def built_with(folder: Path, act: Callable[[], None] = lambda: None, **options: 
     """Builds the small package in a folder of its own, as ``built`` was, so that its wheel may come from the stock."""
     if not folder.exists():
         write_sources(folder)
-    places = {"out": str(folder / "dist"), "work": str(folder / "build"), "archs": "sm_80,sm_90", "jobs": 2}
-    request = aot.BuildRequest((str(folder / "kernels"),), sdist=True, **{**places, **options})  # type: ignore[arg-type]
+    places = {"out": str(folder / "dist"), "work": str(folder / "build"), "archs": "sm_80,sm_90"}
+    chosen = {**places, "jobs": 2, "sdist": True, **options}
+    request = aot.BuildRequest((str(folder / "kernels"),), **chosen)  # type: ignore[arg-type]
     return aot.build(request, AtFirst(act=act))
 
 
@@ -115,6 +116,20 @@ def test_a_build_with_nothing_to_do_writes_nothing(built: Built, stock: Path, tm
     assert again.result.wheel.stat().st_mtime_ns == stamp
     first.wheel.unlink()
     assert build_in(folder, sdist=True).result.wheel.read_bytes() == built.result.wheel.read_bytes()
+
+
+def test_a_renewed_wheel_is_the_one_that_a_new_build_makes(built: Built, tmp_path: Path) -> None:
+    wheels = []
+    for name, changes in (("renewed", (False, True)), ("new", (True,))):
+        folder, cache = tmp_path / name, shutil.copytree(built.folder / "cache", tmp_path / f"{name}-cache")
+        write_sources(folder)
+        source = folder / "kernels" / "launch.mlir"
+        for change in changes:
+            source.write_text(source.read_text().replace("1.0", "2.0") if change else source.read_text())
+            wheels.append(built_with(folder, cache=str(cache), sdist=False).wheel.read_bytes())
+    before, renewed, new = wheels
+    assert renewed == new
+    assert renewed != before
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
