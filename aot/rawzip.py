@@ -10,6 +10,7 @@ b'text'
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -50,6 +51,11 @@ class Member:
     data: bytes
     """Compressed."""
 
+    @functools.cached_property
+    def pieces(self) -> dict[bytes, bytes]:
+        """The pieces that ``stored`` made it of, and what became of each, without the last one."""
+        return dict(_pieces(self.data)) if self.size > PIECE else {}
+
     def holds(self, content: bytes) -> bool:
         """Whether this is the file."""
         return len(content) == self.size and zlib.crc32(content) == self.crc and self.content() == content
@@ -65,7 +71,7 @@ def stored(name: str, content: bytes, before: Member | None = None) -> Member:
     Pieces that ``before``, which was made here too, has as well are taken from it.
     """
     *pieces, last = [content[first : first + PIECE] for first in range(0, len(content), PIECE)] or [b""]
-    known = dict(_pieces(before.data)) if before and before.size > PIECE else {}
+    known = dict(before.pieces) if before else {}
     new = [piece for piece in pieces if piece not in known]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         *packed, end = threads.map(_packed, [*new, last], [*[zlib.Z_FULL_FLUSH] * len(new), zlib.Z_FINISH])

@@ -44,6 +44,8 @@ def wheel(tree: Path, built: Path, raw: Path, epoch: int) -> bytes | None:
         files = {path.relative_to(tree / "src").as_posix(): fileset.read_file(path) for path in _packed(tree)}
         changed = wheelfile.changed(members, files)
         extensions = [path for path in members if path.endswith(".so")]
+        for path in extensions:
+            _ = members[path].pieces  # kept there, for the new one
         # What goes wrong here goes wrong with the backend, too, which tells it, or does it anew.
         if building.result().returncode or len(extensions) != 1:
             return None
