@@ -55,7 +55,7 @@ def settle(module: mlir.Module) -> None:
     devicework.emit(module, spaces)
     spaces = Spaces.read(module)
     if any(_touches_device(op, spaces) for op in _host_ops(module)):
-        marks = _mark_host(module, spaces)
+        marks = _mark_host(spaces)
         leftovers.to_device(module)
         _unmark(module, marks)
 
@@ -178,7 +178,7 @@ def _is_outer(value: mlir.Value, user: mlir.Operation) -> bool:
     return launch is not None and inside != launch and launch not in mlir.parents(inside)
 
 
-def _mark_host(module: mlir.Module, spaces: Spaces) -> list[mlir.Operation]:
+def _mark_host(spaces: Spaces) -> list[mlir.Operation]:
     """Mark host memory for ``leftovers``, which takes everything else for device memory."""
     marks: list[mlir.Operation] = []
     for value in list(spaces.origins):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import literals, maskedrows, views
+from aot.lower import literals, maskedrows
 from aot.lower.contract import contraction, matching
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.matching import Match
@@ -25,8 +25,6 @@ from aot.lower.fast.extents import Extents
 from aot.lower.fast.operations import Operation
 
 _LARGEST = ("arith.maximumf", "arith.maxnumf")
-_BETWEEN = frozenset({"memref.alloc", "memref.dealloc", "memref.dim", "cf.assert"}) | views.VIEWS
-_QUIET_DIALECTS = frozenset({"arith", "index", "affine"})
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,4 @@ def _is_closed(chain: Chain, own: list[ir.Value]) -> bool:
         return False
     block = [each.operation for each in chain.output.last.block.operations]
     first = min(block.index(op) for op in members)
-    return all(
-        op in members or op.name in _BETWEEN or op.name.split(".")[0] in _QUIET_DIALECTS
-        for op in block[first : block.index(chain.output.last)]
-    )
+    return all(op in members or matching.is_between(op) for op in block[first : block.index(chain.output.last)])

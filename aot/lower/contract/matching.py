@@ -90,7 +90,8 @@ def match(contraction: Contraction, known: Extents, tensors: Collection[ir.Value
             start = None
 
 
-def _is_between(op: ir.Operation) -> bool:
+def is_between(op: ir.Operation) -> bool:
+    """Whether an operation may stand among those of one job: it makes no values of arrays."""
     return op.name in _BETWEEN or op.name.split(".")[0] in _QUIET_DIALECTS
 
 
@@ -106,7 +107,7 @@ def _start(contraction: Contraction, before: Sequence[ir.Operation], known: Exte
                 return None
             reads = any(each.is_memory and each.read for each in found.operation.operands)
             return found if adjacent or (own and not reads) else None
-        adjacent = adjacent and _is_between(op)
+        adjacent = adjacent and is_between(op)
     return None
 
 
@@ -123,7 +124,7 @@ def _tails(contraction: Contraction, behind: Sequence[ir.Operation], known: Exte
     made = {hazards.whole(contraction.out.value): (contraction.out.value, contraction.out.loops)}
     tails: list[Elementwise] = []
     for op in behind:
-        if _is_between(op):
+        if is_between(op):
             continue
         found = next((tail for each in made.values() if (tail := _elementwise(op, *each, known, written=False))), None)
         if found is None or not _forwards(found, made):
