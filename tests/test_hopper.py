@@ -42,6 +42,34 @@ func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>, %bias: tensor<{n}
 """
 
 
+PLAIN = """
+func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>, %c: tensor<{m}x{n}x{t}>) -> tensor<{m}x{n}x{t}> {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<{m}x{n}xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+  %p = linalg.matmul ins(%a, %b : tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>) outs(%f : tensor<{m}x{n}xf32>)
+      -> tensor<{m}x{n}xf32>
+  %o = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%p : tensor<{m}x{n}xf32>) outs(%c : tensor<{m}x{n}x{t}>) {{
+  ^bb0(%x: f32, %old: {t}):
+    %s = arith.negf %x : f32
+    {last}
+  }} -> tensor<{m}x{n}x{t}>
+  return %o : tensor<{m}x{n}x{t}>
+}}
+"""
+LAST = {
+    "f16": "%t = arith.truncf %s : f32 to f16\n    linalg.yield %t : f16",
+    "f32": "linalg.yield %s : f32",
+}
+
+
+def plain(m: int, n: int, k: int, t: str) -> str:
+    """A product whose results nothing else is read for."""
+    return PLAIN.format(m=m, n=n, k=k, t=t, last=LAST[t])
+
+
 def chosen(text: str, capabilities: tuple[tuple[int, int], ...] = ((9, 0),), *wishes: Wish) -> tuple[Kernel, ...]:
     """Kernels of a source, as they are before they are compiled."""
     with mlir.context() as ctx:
@@ -62,6 +90,8 @@ CHOICES = [
     ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("few rows", (16, 4096, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
     ("rows are copied first", (512, 512, 510), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
+    ("a width between fills the waves", (1536, 1536, 1536), "m 128, n 144, k 64, stages 4, cluster 1, staged"),
+    ("all of some rows", (128, 14336, 4096), "m 128, n 128, k 64, stages 6, cluster 4, staged"),
     ("rows begin between lines", (512, 520, 512), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
     ("pairs cannot be aligned", (512, 513, 512), "m 64, n 128, k 64, stages 8, cluster 1, along rows"),
     ("copies of short rows", (512, 512, 65), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
@@ -75,6 +105,19 @@ def test_the_tile_follows_the_extents(sizes: tuple[int, int, int], expected: str
     assert tiles(kernels, "wgmma") == ([expected] if expected else [])
     assert all(each.needs == "sm_90a" for each in kernels if each.schedule == "wgmma")
     assert any(not each.needs for each in kernels), "something runs where TMA cannot read the arrays"
+
+
+SWAPPED = [
+    ("staged", plain(1000, 1000, 1000, "f16"), "m 72, n 128, k 64, stages 8, cluster 4, swapped, staged"),
+    ("direct", plain(1000, 1000, 1000, "f32"), "m 72, n 128, k 64, stages 8, cluster 4, swapped, direct"),
+    ("short", plain(1000, 1000, 264, "f16"), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
+    ("too many", plain(1024, 1000, 1000, "f16"), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [row[1:] for row in SWAPPED], ids=[row[0] for row in SWAPPED])
+def test_factors_change_places_for_rows_between_lines(text: str, expected: str) -> None:
+    assert tiles(chosen(text), "wgmma") == [expected]
 
 
 CONVOLUTION = """
@@ -145,6 +188,18 @@ def test_a_product_of_any_size_compiles_to_good_code(tmp_path: Path) -> None:
     odd = [each for each in tiles(source.kernels, "wgmma") if each.endswith("along rows")]
     assert len(odd) == 2, "odd rows have kernels for few tiles and many, and no more"
     assert all(held(source, each) == {"sm_90a"} for each in ours)
+    assert [used for symbol, _, used in source.fatbin.usage if used.spill_bytes] == []
+    assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"
+
+
+STATIC = [("swapped", SWAPPED[0][1]), ("swapped and direct", SWAPPED[1][1])]
+STATIC += [("a width between", MATMUL.format(m=1536, n=1536, k=512))]
+
+
+@pytest.mark.parametrize("text", [row[1] for row in STATIC], ids=[row[0] for row in STATIC])
+def test_special_tiles_compile_to_good_code(tmp_path: Path, text: str) -> None:
+    source = compiled(tmp_path, text, "sm_90")
+    assert source.fatbin is not None
     assert [used for symbol, _, used in source.fatbin.usage if used.spill_bytes] == []
     assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"
 

@@ -44,7 +44,7 @@ def wgmma_tile(wish: Wish) -> wgmmatile.Tile:
     sizes = dict(wish.sizes)
     rows, columns = sizes.get("m", _ROWS[-1]), sizes.get("n", _COLUMNS[-1])
     stages = sizes.get("stages", min(_STAGES, _room(rows, columns)))
-    return wgmmatile.Tile(rows, columns, stages, rows // 64, sizes.get("cluster", 1), chunks=rows // 64)
+    return wgmmatile.Tile(rows, columns, stages, rows // 64, below=sizes.get("cluster", 1), chunks=rows // 64)
 
 
 def is_left(wish: Wish | None, rows: int, columns: int, all_tiles: Sequence[tuple[int, int]]) -> bool:

@@ -100,6 +100,10 @@ class Epilogue:
 
     def arrays(self) -> list[Array]:
         """All memory that is read or written, each once."""
+        return list(dict.fromkeys([*self.read(), *(array for array, _ in self.stores)]))
+
+    def read(self) -> list[Array]:
+        """All memory that is read."""
         found: list[Array] = []
 
         def visit(node: Input | None) -> None:
@@ -110,10 +114,9 @@ class Epilogue:
                     visit(each)
 
         visit(self.initial)
-        for array, node in self.stores:
-            found.append(array)
+        for _, node in self.stores:
             visit(node)
-        return list(dict.fromkeys(found))
+        return found
 
     def values(self, total: ir.Value, at: Place) -> list[ir.Value]:
         """What is to be stored, for a sum (a vector if the place is wide) that has not got its initial value."""

@@ -104,16 +104,21 @@ def expect(barrier: Word, size: Word) -> None:
 
 
 def load_tile(
-    target: Word, source: ir.Value, at: Sequence[Word], barrier: Word, blocks: int = 0, beside: Sequence[Word] = ()
+    target: Word,
+    source: ir.Value,
+    at: Sequence[Word],
+    barrier: Word,
+    blocks: Word | None = None,
+    beside: Sequence[Word] = (),
 ) -> None:
     """Bring a box of an array to shared memory; with ``blocks``, a mask, to that of all these blocks of the cluster.
 
     ``beside``: of a walk over pixels, how far from them lies what it reads, on each of the axes in the middle.
     """
     address = llvm.AddrSpaceCastOp(ir.Type.parse("!llvm.ptr<7>"), pointer(target)).result
-    mask = arith.ConstantOp(ir.IntegerType.get_signless(16), blocks).result if blocks else None
-    places = [each.value for each in at]
     short = ir.IntegerType.get_signless(16)
+    mask = arith.TruncIOp(short, blocks.value).result if blocks else None
+    places = [each.value for each in at]
     offsets = [arith.TruncIOp(short, each.value).result for each in beside]
     mode = ir.Attribute.parse(f"#nvvm.tma_load_mode<{'im2col' if offsets else 'tile'}>")
     nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(
@@ -281,12 +286,15 @@ def store_halves(start: Word, lane: Word, pair: Callable[[int, int], ir.Value]) 
         store_words(start + row * SWIZZLE_ROW + piece * 16, words)
 
 
-def store_words(address: Word, words: Sequence[Word]) -> None:
-    """Four 8 x 8 matrices of 16-bit elements go to shared memory, each lane's address being that of a row."""
+def store_words(address: Word, words: Sequence[Word], *, turned: bool = False) -> None:
+    """Up to four 8 x 8 matrices of 16-bit elements go to shared memory, each lane's address being that of a row.
+
+    ``turned``: what lanes have of a row goes to a column.
+    """
     nvvm.StMatrixOp(
         pointer(address),
         [each.value for each in words],
-        ir.Attribute.parse("#nvvm.mma_layout<row>"),
+        ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned else 'row'}>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
     )

@@ -6,9 +6,9 @@ whose kernel only sm_90a images hold.
 A block is a producer warpgroup, of which one thread copies tiles of both factors into a ring of stages (TMA; see
 ``wgmmacopies``), and one or two consumer warpgroups, each of which multiplies its rows of the tile (wgmma) and stores
 them. Each stage has two barriers: ``full``, which the copies complete, and ``empty``, at which consumers arrive. Blocks
-stay, and go from tile to tile. The two blocks of a cluster take tiles below each other and share the right factor's, or
-beside each other and share the left one's: each copies half of it into the shared memory of both. Or they take one
-tile, and half of the summed loop each.
+stay, and go from tile to tile. The blocks of a cluster take tiles below each other and share the right factor's, or
+beside each other and share the left one's, or both: each copies a part into the shared memory of all that share it. Or
+they take one tile, and a part of the summed loop each.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from mlir import ir
 from mlir.dialects import arith, gpu, llvm, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, hopper, kinds, registers, wgmmastore
+from aot.lower.contract import boxes, hopper, kinds, registers, wgmmacopies, wgmmastore
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
 from aot.lower.contract.instructions import DEPTH_BYTES, Kind
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmacopies import Copies
-from aot.lower.contract.wgmmatile import BELOW, BESIDE, Tile
+from aot.lower.contract.wgmmaswapped import swapped
+from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.wgmmawriter import Writer
 from aot.lower.contract.words import Word, constant, narrow
 
@@ -43,16 +44,17 @@ _BARRIER = 8
 def launch(job: Problem, tile: Tile, *, staged: bool, width: int = 2) -> None:
     """Emit the launch at the insertion point; ``staged`` and ``width``: how results may be stored (``wgmmastore``)."""
     store = wgmmastore.of(job, tile, staged=staged, width=width)
-    rows = tile.rows // tile.sharing(BESIDE)
+    job = swapped(job) if tile.swapped else job
+    rows = tile.rows // tile.beside
     sides = (
         boxes.of_pixels(job.window, job.left, rows)
         if job.window
         else boxes.of_factor(job.left, job.m, job, rows, few=tile.few),
-        boxes.of_factor(job.right, job.n, job, tile.columns // tile.sharing(BELOW)),
+        boxes.of_factor(job.right, job.n, job, tile.columns // tile.below, steps=wgmmacopies.steps(tile)),
     )
     down, across = tile.grid(job)
     count = down * across * Word(job.batches())
-    places = count if tile.splits else Word(rtcalls.multiprocessors()) * tile.blocks // tile.cluster
+    places = count if tile.is_split else tile.places(Word(rtcalls.multiprocessors()))
     grid = count.least(places) * tile.cluster
     one = rtcalls.index(1)
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), tile.shared_bytes).result
@@ -113,7 +115,7 @@ class Kernel:
         self.rank = hopper.block_in_cluster() if tile.cluster > 1 else constant(0)
         # Not known when it is compiled, even where it could be: products of an unrolled loop would wait for each other.
         self.steps, self.start = registers.here(steps.tiles(self.depth)), constant(0)
-        if tile.splits:
+        if tile.is_split:
             all_, self.start = self.steps, self.steps * self.rank // tile.splits
             self.steps = all_ * (self.rank + 1) // tile.splits - self.start
         self.ring = hopper.shared_memory(hopper.ATOM)
@@ -133,7 +135,7 @@ class Kernel:
         hopper.fence_barriers(self.tile.cluster)
         writer = self.store.begin(self)
         hopper.when(self.group.equals(0), self._produce, lambda: self._consume(writer))
-        if self.tile.splits:
+        if self.tile.is_split:
             hopper.cluster_sync()
             hopper.when(_differs(self.group, 0), writer.combine)
         if self.tile.cluster > 1:
@@ -160,10 +162,10 @@ class Kernel:
         rest = number % group
         height = (self.down - top).least(_GROUP)
         row, column = top + rest % height, rest // height
-        if self.tile.sharing(BELOW) > 1:
-            row = row * self.tile.cluster + self.rank
-        elif self.tile.sharing(BESIDE) > 1:
-            column = column * self.tile.cluster + self.rank
+        if self.tile.below > 1:
+            row = row * self.tile.below + self.rank // self.tile.beside
+        if self.tile.beside > 1:
+            column = column * self.tile.beside + self.rank % self.tile.beside
         return Corner(row * self.tile.rows, column * self.tile.columns, tuple(batch))
 
     def _produce(self) -> None:
@@ -233,7 +235,7 @@ class Kernel:
             scf.YieldOp(sums)
         if not self.kind.is_small_float:
             hopper.await_products(0)
-            self._release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.splits else None)
+            self._release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.is_split else None)
         return list(loop.results)
 
     def _products(self, sums: list[ir.Value], left: Word, right: Word, *, fresh: bool = False) -> list[ir.Value]:
@@ -251,14 +253,22 @@ class Kernel:
 
     def _release(self, slot: Word, condition: ir.Value | None) -> None:
         """A stage may be filled again, as far as this warpgroup is concerned: in all blocks that it was filled for."""
-        shared = self.tile.arrivals > self.tile.groups
-        mine = self.lane.below(self.tile.cluster if shared else 1)
+        mine = self.lane.below(self.tile.mates)
         if condition is not None:
             mine = arith.AndIOp(condition, mine).result
-        if shared:
-            hopper.when(mine, lambda: hopper.arrive_at(self.empty(slot), self.lane))
+        if self.tile.mates > 1:
+            hopper.when(mine, lambda: hopper.arrive_at(self.empty(slot), self._mate()))
         else:
             hopper.when(mine, lambda: hopper.arrive(self.empty(slot)))
+
+    def _mate(self) -> Word:
+        """For each lane one of the blocks whose copies come here: those of its column in the cluster, or row."""
+        below, beside = self.tile.below, self.tile.beside
+        if below == 1 or beside == 1:
+            return self.lane
+        row, column = self.rank // beside, self.rank % beside
+        others = row * beside + (column + 1 + self.lane - below) % beside
+        return (self.lane * beside + column).where(self.lane.below(below), others)
 
 
 def _differs(one: Word, other: int) -> ir.Value:

@@ -10,15 +10,15 @@ is large. Where all extents are known, the kernel is chosen for GPUs with 132 mu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import asked, kinds, problem, tiles, wgmma, wgmmafit
+from aot.lower.contract import asked, kinds, problem, tiles, wgmma, wgmmafit, wgmmaswapped
 from aot.lower.contract.problem import Problem
-from aot.lower.contract.wgmmatile import ALONG, BESIDE, Tile
+from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import Extent
 from aot.wishes import WGMMA
@@ -26,7 +26,7 @@ from aot.wishes import WGMMA
 Number = int | Word
 
 _MULTIPROCESSORS = 132
-_PAIR = Tile(128, 256, 4, 2, cluster=2)
+_PAIR = Tile(128, 256, 4, 2, below=2)
 """Two blocks share the right factor: that much less to copy."""
 _LARGE = Tile(128, 256, 4, 2)
 _WIDE = Tile(128, 192, 4, 2)
@@ -38,15 +38,23 @@ _TALL = Tile(128, 64, 3, 2, blocks=2)
 _SINGLE = Tile(64, 128, 8, 1, chunks=1, few=True)
 """For fewer tiles than multiprocessors: many copies under way. A stage's number is a remainder: 8 stages take less time
 than 9 (or 6)."""
-_SINGLE_PAIR = Tile(64, 128, 8, 1, cluster=2, chunks=1)
-_FEW_SPLIT = Tile(64, 64, 12, 1, cluster=2, shared=ALONG, few=True)
-_FLAT_LONG = Tile(128, 128, 6, 2, cluster=2, shared=BESIDE)
-_FLAT_SPLIT = Tile(128, 64, 8, 2, cluster=2, shared=ALONG, few=True)
+_SINGLE_PAIR = Tile(64, 128, 8, 1, below=2, chunks=1)
+_FEW_SPLIT = Tile(64, 64, 12, 1, splits=2, few=True)
+_SWAPPED = Tile(128, 72, 8, 2, below=2, beside=2, chunks=1, swapped=True)
+"""The same, where rows begin between lines, for the fewest rows that copies take: both factors are shared."""
+_FLAT_PAIR = Tile(128, 128, 6, 2, beside=2)
+_FLAT_LONG = Tile(128, 128, 6, 2, beside=4)
+_FLAT_SPLIT = Tile(128, 64, 8, 2, splits=2, few=True)
+_BETWEEN = tuple(Tile(128, columns, 4, 2) for columns in (240, 224, 208, 176, 160, 144))
+"""More widths for few waves of tiles: one of them may need a wave less, or less of the last one."""
 _WEIGHTS = {_PAIR: 100, _LARGE: 100, _WIDE: 104, _SMALL: 110, _SQUARE: 112}
+_WEIGHTS |= dict(zip(_BETWEEN, (102, 103, 104, 109, 114, 120), strict=True))
 """Time for each element of a wave's tile: small tiles copy more of the factors for it."""
 _CANDIDATES = (_LARGE, _WIDE, _SMALL, _SQUARE)
 _MANY_COLUMNS = 100
 """Tiles of 128 columns that keep the GPU busy without others below them."""
+_HALF = 2
+"""Bytes of elements whose factors may lie either way."""
 _LONG = 1024
 """Steps of the summed loop from which on it is split."""
 _MANY_WAVES = 3
@@ -80,7 +88,7 @@ def offers(job: Problem) -> list[Offer]:
 
 def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
     """For rows of the result that the call finds to be odd: two tiles, or every kernel would be there twice."""
-    rules = _Rules(job)
+    rules = _Rules(job, staged=False)
     busy = _at_least(_times(rules.count(_SMALL), 2), rules.places)
     condition = problem.all_of([fits, _not(_at_most(rules.m, 64)), busy])
     sizes = [Rule(_at_least(rules.count(_LARGE), rules.places), _LARGE), Rule(True, _SMALL)]
@@ -88,7 +96,7 @@ def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
 
 
 def _choose(job: Problem, *, staged: bool, width: int) -> None:
-    rules = _Rules(job).all() if job.asked is None else [Rule(True, asked.wgmma_tile(job.asked))]
+    rules = _Rules(job, staged=staged).all() if job.asked is None else [Rule(True, asked.wgmma_tile(job.asked))]
     _first(rules, lambda tile: wgmma.launch(job, tile, staged=staged, width=width))
 
 
@@ -112,7 +120,7 @@ class Rule:
 class _Rules:
     """Rules for one problem; numbers where they are known, else words of host code."""
 
-    def __init__(self, job: Problem) -> None:
+    def __init__(self, job: Problem, *, staged: bool) -> None:
         self.job = job
         self.m, self.n, self.k = (_number(each) for each in (job.m, job.n, job.k))
         self.batches: Number = 1
@@ -121,6 +129,10 @@ class _Rules:
         kind = kinds.of(job)
         self.adds = kind is not None and kind.is_small_float
         """Whether sums of stages are added up in registers of their own: there is no room for large tiles."""
+        plain = kind is not None and kind.bytes == _HALF and job.window is None
+        self.swaps = plain and staged and wgmmaswapped.can_swap(job)
+        """Whether factors may change places."""
+        self.is_plain = plain
         known = all(isinstance(each, int) for each in (self.m, self.n, self.batches))
         self.known = known
         self.places: Number = _MULTIPROCESSORS if known else Word(rtcalls.multiprocessors())
@@ -130,29 +142,46 @@ class _Rules:
         if self.job.window is not None:
             return [Rule(_at_most(self.n, 64), _TALL), *(self._known() if self.known else self._unknown())]
         few, flat = _at_most(self.m, 64), _at_most(self.m, 128)
+        wide = _at_least(_tiles(self.n, 128), _MANY_COLUMNS)
         long = _at_least(_times(_tiles(self.n, 128), self.batches), _MANY_COLUMNS)
         split = _both(_at_least(self.k, _LONG), _not(long))
         return [
             Rule(_both(few, split), _FEW_SPLIT),
-            Rule(_both(_both(flat, long), _not(few)), _FLAT_LONG),
+            *self._flat(_both(flat, _not(few)), wide, long),
             Rule(_both(flat, split), _FLAT_SPLIT),
             *([Rule(True, _NARROW)] if isinstance(self.n, int) and self.n <= _NARROW.columns else []),
             *(self._known(few) if self.known else self._unknown(few)),
         ]
 
+    def _flat(self, flat: ir.Value | bool, wide: ir.Value | bool, long: ir.Value | bool) -> list[Rule]:
+        """For some rows, and columns or products that keep a GPU busy; four blocks cannot share a turned factor."""
+        whole = [] if self.job.left.turned else [Rule(_both(flat, wide), _FLAT_LONG)]
+        return whole if whole and not self.job.batch else [*whole, Rule(_both(flat, long), _FLAT_PAIR)]
+
     def _known(self, few: ir.Value | bool = False) -> list[Rule]:
         if few is True or self._is_single() is True:
-            return [Rule(True, _SINGLE_PAIR if few is not True and self._misplaced() is True else _SINGLE)]
-        candidates = (_SQUARE,) if self.adds else _CANDIDATES
-        costs = [(cost, tile) for tile in candidates if isinstance(cost := self._cost(tile), int)]
+            shared = few is not True and self._misplaced() is True
+            one = self._swapped() if shared and self._fits_swapped() is True else _SINGLE_PAIR
+            return [Rule(True, one if shared else _SINGLE)]
+        costs = [(cost, tile) for tile in self._candidates() if isinstance(cost := self._cost(tile), int)]
         best = min(costs, key=lambda each: each[0])[1]
         if best == _LARGE and self._pays_to_share() is True:
             best = _PAIR
         return [Rule(True, best)]
 
+    def _candidates(self) -> tuple[Tile, ...]:
+        """For many tiles of a problem with known extents."""
+        if self.adds:
+            return (_SQUARE,)
+        waves = _ceiling(self.count(_LARGE), self.places)
+        few = self.is_plain and isinstance(waves, int) and waves < _MANY_WAVES
+        return (*_CANDIDATES, *_BETWEEN) if few else _CANDIDATES
+
     def _unknown(self, few: ir.Value | bool = False) -> list[Rule]:
+        shared = _both(_both(self._is_single(), _not(few)), self._misplaced())
         singles = [
-            Rule(_both(_both(self._is_single(), _not(few)), self._misplaced()), _SINGLE_PAIR),
+            *([Rule(_both(shared, self._fits_swapped()), self._swapped())] if self.swaps else []),
+            Rule(shared, _SINGLE_PAIR),
             Rule(problem.any_of([few, self._is_single()]), _SINGLE),
         ]
         if self.adds:
@@ -171,6 +200,17 @@ class _Rules:
         """Whether all tiles have a multiprocessor of their own."""
         return _at_most(self.count(_SINGLE), self.places)
 
+    def _swapped(self) -> Tile:
+        return _SWAPPED if wgmmaswapped.is_staged(self.job) else replace(_SWAPPED, chunks=0)
+
+    def _fits_swapped(self) -> ir.Value | bool:
+        """Whether all clusters of four with changed places run at once, and for long enough."""
+        down = _tiles(self.n, _SWAPPED.rows * _SWAPPED.below)
+        across = _tiles(self.m, _SWAPPED.columns * _SWAPPED.beside)
+        clusters = _times(_times(down, across), self.batches)
+        room = _at_most(_times(clusters, 8 * _SWAPPED.cluster), _times(self.places, 7))
+        return problem.all_of([self.swaps, _at_least(self.k, _LONG // 2), room])
+
     def _pays_to_share(self) -> ir.Value | bool:
         """Whether two blocks of large tiles should share a factor: they wait for each other once a tile."""
         waves = _ceiling(self.count(_LARGE), self.places)
@@ -187,9 +227,8 @@ class _Rules:
 
     def count(self, tile: Tile) -> Number:
         """Tiles of the problem, in whole clusters."""
-        below, beside = tile.sharing("below"), tile.sharing(BESIDE)
-        rows = _times(_tiles(self.m, tile.rows * below), below)
-        columns = _times(_tiles(self.n, tile.columns * beside), beside)
+        rows = _times(_tiles(self.m, tile.rows * tile.below), tile.below)
+        columns = _times(_tiles(self.n, tile.columns * tile.beside), tile.beside)
         return _times(_times(rows, columns), self.batches)
 
     def _cost(self, tile: Tile) -> Number:

@@ -15,9 +15,10 @@ from mlir import ir
 from mlir.dialects import scf
 
 from aot.lower.contract import hopper
+from aot.lower.contract.boxes import DEPTH
 from aot.lower.contract.hopper import SWIZZLE_ROW
 from aot.lower.contract.problem import Factor
-from aot.lower.contract.wgmmatile import BELOW, BESIDE
+from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast.places import Extent
 
@@ -77,9 +78,12 @@ class Copies:
 
     def _bytes(self) -> Word:
         """What a stage's copies bring to this block."""
+        right = self.shape.columns * SWIZZLE_ROW
+        if self.job.right.turned:
+            right = self.shape.stage_bytes - self.shape.left_bytes
         if self.shape.few and not self.job.left.turned:
-            return self.kernel.box * SWIZZLE_ROW + (self.shape.stage_bytes - self.shape.left_bytes)
-        return constant(self.shape.stage_bytes)
+            return self.kernel.box * SWIZZLE_ROW + right
+        return constant(self.shape.left_bytes + right)
 
     def _copy(
         self, factor: Factor, side: int, target: Word, at: tuple[Word, Word, Sequence[Word]], barrier: Word
@@ -87,15 +91,36 @@ class Copies:
         """A factor's part of a stage: all of it, or this block's share for all blocks of the cluster."""
         outer, k, batch = at
         source = self.kernel.sides[side]
-        parts = self.shape.sharing(BELOW if side else BESIDE)
-        extent = (self.shape.columns if side else self.shape.rows) // parts
-        if parts > 1:
-            outer, target = outer + self.kernel.rank * extent, target + self.kernel.rank * (extent * SWIZZLE_ROW)
-        mask = (1 << parts) - 1 if parts > 1 else 0
+        parts = self.shape.below if side else self.shape.beside
+        extent = self.shape.columns if side else self.shape.rows
+        mask = self._mask(side) if parts > 1 else None
+        row, column = self.kernel.rank // self.shape.beside, self.kernel.rank % self.shape.beside
+        part = row if side else column
+        if parts > 1 and side and factor.turned and steps(self.shape) < DEPTH:
+            depth = steps(self.shape)
+            k, target = k + part * depth, target + part * (depth * SWIZZLE_ROW)
+        elif parts > 1:
+            extent //= parts
+            outer, target = outer + part * extent, target + part * (extent * SWIZZLE_ROW)
         for start in range(0, extent, source.rows):
             place = outer + start
             coordinates = source.at(place, k, batch) if factor.turned else source.at(k, place, batch)
             hopper.load_tile(target + start * SWIZZLE_ROW, source.map, coordinates, barrier, mask)
+
+    def _mask(self, side: int) -> Word:
+        """The blocks of the cluster that share a factor's part with this one."""
+        below, beside = self.shape.below, self.shape.beside
+        row, column = self.kernel.rank // beside, self.kernel.rank % beside
+        if side:
+            those = constant(sum(1 << (number * beside) for number in range(below)))
+            return those if beside == 1 else those.shifted(column)
+        those = constant((1 << beside) - 1)
+        return those if below == 1 else those.shifted(row * beside)
+
+
+def steps(tile: Tile) -> int:
+    """Of the summed loop in a box of a turned right factor: blocks share these where columns do not go round."""
+    return DEPTH if tile.columns % (DEPTH * tile.below) == 0 else DEPTH // tile.below
 
 
 def _split(number: Word, loops: Sequence[tuple[Extent, Extent]]) -> list[Word]:

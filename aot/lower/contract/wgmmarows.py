@@ -33,7 +33,7 @@ _HALF_BITS = 16
 
 def can_store(job: Problem, tile: Tile) -> bool:
     """Whether there is one result, with neighbours along rows, of elements that fill words."""
-    if len(job.epilogue.stores) != 1 or tile.splits:
+    if len(job.epilogue.stores) != 1 or tile.is_split:
         return False
     array = job.epilogue.stores[0][0]
     size = rtcalls.storage_bytes(ir.MemRefType(array.memory.type).element_type)

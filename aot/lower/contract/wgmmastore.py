@@ -18,12 +18,13 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import boxes, hopper, wgmmarows
+from aot.lower.contract import boxes, hopper, wgmmarows, wgmmaswapped
 from aot.lower.contract.boxes import Boxes
 from aot.lower.contract.epilogue import Array, Place
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
 from aot.lower.contract.problem import Problem, address
 from aot.lower.contract.wgmmarows import Rows
+from aot.lower.contract.wgmmaswapped import SwappedDirect, SwappedStaged
 from aot.lower.contract.wgmmatile import CHUNK, Tile
 from aot.lower.contract.wgmmawriter import ROWS, Pairs, Writer
 from aot.lower.contract.words import Word, constant
@@ -45,35 +46,74 @@ class Store:
     """Neighbouring elements that the epilogue computes together: 2, or 1 where rows may end with half a pair."""
     address: ir.Value | None = None
     """Of the result's first element, in bytes, for stores along rows."""
+    swapped: bool = False
+    """Whether rows of a tile are columns of the result."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
+        if self.swapped:
+            return "swapped", "staged" if self.boxes else "direct"
         if self.boxes or self.address:
             return ("staged",) if self.boxes else ("along rows",)
         return ("direct",) if self.width == 2 else ("direct", "single elements")
 
     def begin(self, kernel: Kernel) -> Writer:
         """The writer of a kernel's consumers."""
-        if kernel.tile.splits:
+        if kernel.tile.is_split:
             return Split(kernel, self.width)
         if self.address:
             return Rows(kernel, self.address)
+        if self.swapped:
+            return SwappedStaged(kernel, self.boxes) if self.boxes else SwappedDirect(kernel)
         return Staged(kernel, self.boxes) if self.boxes else Direct(kernel, self.width)
 
 
 def of(job: Problem, tile: Tile, *, staged: bool, width: int) -> Store:
     """The way to store a problem's results: by TMA if it may, unless a tile's sums are in parts."""
-    if staged and not tile.splits:
+    if tile.swapped:
+        return Store(wgmmaswapped.boxes_of(job, tile), width, swapped=True)
+    if staged and not tile.is_split:
         return Store(boxes.of_result(job.epilogue.stores[0][0], job, ROWS), width)
     along = width == 1 and wgmmarows.can_store(job, tile)
     return Store(None, width, address(job.epilogue.stores[0][0].memory) if along else None)
 
 
-class Staged(Writer):
-    """Through shared memory and TMA."""
+class Direct(Writer):
+    """By each thread."""
+
+    def __init__(self, kernel: Kernel, width: int) -> None:
+        super().__init__(kernel)
+        self.width = width
+
+    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
+        self._write_blocks(corner, top, total, 0)
+
+    def _write_blocks(self, corner: Corner, top: Word, total: ir.Value, first: int) -> None:
+        """All columns from a multiple of 8 on."""
+        for block in range(first // 8, self.kernel.tile.columns // 8):
+            sums = [hopper.element_of(total, 4 * block + place) for place in range(4)]
+            self._block(corner, top, corner.n0 + 8 * block, sums)
+
+    def _block(self, corner: Corner, top: Word, left: Word, sums: list[ir.Value]) -> None:
+        """Store a thread's sums of 8 columns: two neighbours in each of two rows."""
+        for half in range(2):
+            for part in range(0, 2, self.width):
+                row, column = top + (self.warp * 16 + self.row) + 8 * half, left + self.pair * 2 + part
+                first = 2 * half + part
+                values = self.results(corner, row, column, sums[first : first + self.width])
+                self._store(corner, row, column, values)
+
+    def _store(self, corner: Corner, row: Word, column: Word, values: list[ir.Value]) -> None:
+        inside = arith.AndIOp(row.below(self.kernel.m), column.below(self.kernel.n)).result
+        exact = Place(tuple(each.index() for each in corner.batch), row.index(), column.index(), self.width)
+        hopper.when(inside, lambda: self.kernel.job.epilogue.store(values, exact))
+
+
+class Staged(Direct):
+    """Through shared memory and TMA; columns that fill no chunk directly."""
 
     def __init__(self, kernel: Kernel, target: Boxes) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, 2)
         self.target = target
         array: Array = kernel.job.epilogue.stores[0][0]
         self.element = ir.MemRefType(array.memory.type).element_type
@@ -89,7 +129,8 @@ class Staged(Writer):
             those = range(first, min(chunks, first + at_once))
             results = [self._results(corner, top, chunk, total) for chunk in those]
             for chunk, values in zip(those, results, strict=True):
-                self._store(corner, top, corner.n0 + chunk * self.columns, values, number * chunks + chunk)
+                self._send(corner, top, corner.n0 + chunk * self.columns, values, number * chunks + chunk)
+        self._write_blocks(corner, top, total, chunks * self.columns)
 
     def _results(self, corner: Corner, top: Word, chunk: int, total: ir.Value) -> Pairs:
         return [
@@ -97,7 +138,7 @@ class Staged(Writer):
             for block in range(self.columns // 8)
         ]
 
-    def _store(self, corner: Corner, top: Word, left: Word, results: Pairs, turn: int) -> None:
+    def _send(self, corner: Corner, top: Word, left: Word, results: Pairs, turn: int) -> None:
         chunks = self.kernel.tile.chunks
         buffer = self.buffers + turn % chunks * CHUNK
         # A tile's first chunk may follow one of the same buffer.
@@ -122,33 +163,6 @@ class Staged(Writer):
         number = chunk * (self.columns // 8) + block
         sums = [hopper.element_of(total, 4 * number + 2 * half + place) for place in range(2)]
         return self.results(corner, row, corner.n0 + 8 * number + self.pair * 2, sums)[0]
-
-
-class Direct(Writer):
-    """By each thread."""
-
-    def __init__(self, kernel: Kernel, width: int) -> None:
-        super().__init__(kernel)
-        self.width = width
-
-    def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
-        for block in range(self.kernel.tile.columns // 8):
-            sums = [hopper.element_of(total, 4 * block + place) for place in range(4)]
-            self._block(corner, top, corner.n0 + 8 * block, sums)
-
-    def _block(self, corner: Corner, top: Word, left: Word, sums: list[ir.Value]) -> None:
-        """Store a thread's sums of 8 columns: two neighbours in each of two rows."""
-        for half in range(2):
-            for part in range(0, 2, self.width):
-                row, column = top + (self.warp * 16 + self.row) + 8 * half, left + self.pair * 2 + part
-                first = 2 * half + part
-                values = self.results(corner, row, column, sums[first : first + self.width])
-                self._store(corner, row, column, values)
-
-    def _store(self, corner: Corner, row: Word, column: Word, values: list[ir.Value]) -> None:
-        inside = arith.AndIOp(row.below(self.kernel.m), column.below(self.kernel.n)).result
-        exact = Place(tuple(each.index() for each in corner.batch), row.index(), column.index(), self.width)
-        hopper.when(inside, lambda: self.kernel.job.epilogue.store(values, exact))
 
 
 class Split(Direct):

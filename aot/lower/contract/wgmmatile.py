@@ -13,12 +13,13 @@ from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARPGROUP
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.words import Word
 
-BELOW, BESIDE, ALONG = "below", "beside", "along"
-"""How the blocks of a cluster share work: with tiles below each other they share the right factor, with tiles beside
-each other the left one; along the summed loop they share a tile, of which each sums up a part."""
 CHUNK = 64 * 128
 """Bytes of 64 rows of 128 bytes, in which a warpgroup's sums go to shared memory before they are stored."""
 _MOST_SHARED = 227 * 1024
+_PAIR = 2
+"""Blocks of a cluster, of which as many run as of blocks."""
+_ACROSS = 64
+"""Columns that one copy takes of a right factor whose rows are those of the summed loop."""
 
 
 def has_room(rows: int, columns: int, stages: int) -> bool:
@@ -36,33 +37,47 @@ class Tile:
     stages: int
     groups: int
     """Consumer warpgroups; each has a part of the rows."""
-    cluster: int = 1
-    shared: str = BELOW
+    below: int = 1
+    """Blocks of a cluster with tiles below each other, which share the right factor."""
+    beside: int = 1
+    """With tiles beside each other, which share the left one."""
+    splits: int = 1
+    """Blocks of a cluster that share a tile: each sums up a part of the loop. They share nothing else."""
     blocks: int = 1
     """On one multiprocessor at a time."""
     chunks: int = 2
     """Of each warpgroup's sums that are on their way at a time."""
+    swapped: bool = False
+    """Its rows are columns of the result (``wgmmaswapped``)."""
     few: bool = False
     """There may be fewer rows than the tile has: only those are copied, in multiples of 8."""
 
     def __post_init__(self) -> None:
         assert self.rows % (64 * self.groups) == 0
         assert (self.shared_bytes + 1024) * self.blocks <= _MOST_SHARED + 1024
-        assert not self.splits or self.rows == 64 * self.groups
+        assert not self.is_split or (self.rows == 64 * self.groups and self.mates == 1)
+        assert self.columns % 8 == 0
+        assert self.columns % self.below == 0
+        assert self.rows % (8 * self.beside) == 0
 
     @property
-    def splits(self) -> int:
-        """Parts of the summed loop; 0: the loop is whole."""
-        return self.cluster if self.shared == ALONG else 0
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.below * self.beside * self.splits
 
-    def sharing(self, how: str) -> int:
-        """Blocks that share a factor in this way."""
-        return self.cluster if self.shared == how else 1
+    @property
+    def is_split(self) -> bool:
+        return self.splits > 1
+
+    @property
+    def mates(self) -> int:
+        """Blocks that a block's copies go to, itself among them."""
+        return self.below + self.beside - 1
 
     @property
     def arrivals(self) -> int:
         """Warpgroups that read a stage: those of all blocks that it is filled for."""
-        return self.groups * (1 if self.splits else self.cluster)
+        return self.groups * self.mates
 
     @property
     def threads(self) -> int:
@@ -74,11 +89,14 @@ class Tile:
 
     @property
     def stage_bytes(self) -> int:
-        return self.left_bytes + self.columns * SWIZZLE_ROW
+        columns = self.columns if self.swapped else -(-self.columns // _ACROSS) * _ACROSS
+        return self.left_bytes + columns * SWIZZLE_ROW
 
     @property
     def staging_bytes(self) -> int:
-        return 0 if self.splits else self.groups * self.chunks * CHUNK
+        if self.swapped:
+            return self.rows // 64 * self.chunks * self.columns * SWIZZLE_ROW
+        return 0 if self.is_split else self.groups * self.chunks * CHUNK
 
     @property
     def shared_bytes(self) -> int:
@@ -90,12 +108,18 @@ class Tile:
         """Whether the producer gives registers to the consumers: few sums do not need them."""
         return self.groups > 1 and self.columns >= 128
 
+    def places(self, multiprocessors: Word) -> Word:
+        """Clusters that run at a time, in host code: large ones leave some multiprocessors of a GPU's parts over."""
+        if self.cluster <= _PAIR:
+            return multiprocessors * self.blocks // self.cluster
+        return multiprocessors * (7 * self.blocks) // (8 * self.cluster)
+
     def grid(self, job: Problem) -> tuple[Word, Word]:
         """Tiles, or clusters of them, below and beside each other; in host code."""
-        below, beside = self.sharing(BELOW), self.sharing(BESIDE)
-        return Word(job.m.value).tiles(self.rows * below), Word(job.n.value).tiles(self.columns * beside)
+        return Word(job.m.value).tiles(self.rows * self.below), Word(job.n.value).tiles(self.columns * self.beside)
 
     def sizes(self, depth: int) -> Mapping[str, int]:
         """For reports; ``depth``: steps of the summed loop that a stage holds."""
-        sizes = {"m": self.rows, "n": self.columns, "k": depth, "stages": self.stages, "cluster": self.cluster}
-        return {**sizes, "split": self.splits} if self.splits else sizes
+        rows, columns = (self.columns, self.rows) if self.swapped else (self.rows, self.columns)
+        sizes = {"m": rows, "n": columns, "k": depth, "stages": self.stages, "cluster": self.cluster}
+        return {**sizes, "split": self.splits} if self.is_split else sizes

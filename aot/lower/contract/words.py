@@ -40,7 +40,7 @@ class Word:
         return self if _is(other, 1) else Word(arith.DivUIOp(self.value, self._other(other)).result)
 
     def __mod__(self, other: Word | int) -> Word:
-        return Word(arith.RemUIOp(self.value, self._other(other)).result)
+        return self * 0 if _is(other, 1) else Word(arith.RemUIOp(self.value, self._other(other)).result)
 
     def __and__(self, other: Word | int) -> Word:
         return Word(arith.AndIOp(self.value, self._other(other)).result)
@@ -50,6 +50,10 @@ class Word:
 
     def __xor__(self, other: Word | int) -> Word:
         return Word(arith.XOrIOp(self.value, self._other(other)).result)
+
+    def shifted(self, by: Word) -> Word:
+        """Moved so many bits up."""
+        return Word(arith.ShLIOp(self.value, by.value).result)
 
     def least(self, other: Word | int) -> Word:
         """The smaller one."""
