@@ -321,6 +321,50 @@ def test_places_of_extremes(kind: str, least: str, extreme: str, compare: str, b
         np.testing.assert_array_equal(value, np.array([each for each, _ in want]).astype(x.dtype))
 
 
+BESIDE = """
+#full = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>, %most: tensor<?xf32>, %found: tensor<?x{kind}>)
+    -> (tensor<?xf32>, tensor<?x{kind}>) {{
+  %last = arith.constant 99 : index
+  %r:2 = linalg.generic {{indexing_maps = [#full, #full, #row, #row], iterator_types = ["parallel", "reduction"]}}
+      ins(%x, %y : tensor<?x?xf32>, tensor<?x?xf32>) outs(%most, %found : tensor<?xf32>, tensor<?x{kind}>) {{
+  ^bb0(%v: f32, %w: f32, %old: f32, %at: {kind}):
+    %j = linalg.index 1 : index
+    %behind = arith.subi %last, %j : index
+    %b = {beside}
+    %a = arith.maximumf %v, %old : f32
+    %c = arith.cmpf ogt, %v, %old : f32
+    %s = arith.select %c, %b, %at : {kind}
+    linalg.yield %a, %s : f32, {kind}
+  }} -> (tensor<?xf32>, tensor<?x{kind}>)
+  return %r#0, %r#1 : tensor<?xf32>, tensor<?x{kind}>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "beside", "which"),
+    [
+        ("i64", "arith.index_cast %behind : index to i64", 0),
+        ("f32", "arith.addf %w, %w : f32", 1),
+        ("i8", "arith.index_cast %j : index to i8", 2),
+    ],
+    ids=["a falling number", "another value", "a number that wraps"],
+)
+def test_what_else_is_kept_of_an_extreme(kind: str, beside: str, which: int) -> None:
+    """Not a place that grows along the row: then the order of the elements is that of the source."""
+    x = np.zeros((3, 300), "f4")
+    x[0, [1, 2]], x[1, [5, 7, 9]], x[2, [100, 200]] = [3, np.nan], [4, np.nan, 6], 8
+    y = np.random.default_rng(8).standard_normal(x.shape).astype("f4")
+    storage = {"i64": "i8", "f32": "f4", "i8": "i1"}[kind]
+    got = build(BESIDE.format(kind=kind, beside=beside)).call("f", x, y, np.zeros(3, "f4"), np.zeros(3, storage))
+    beside_of = (lambda i, j: 99 - j, lambda i, j: 2 * y[i, j], lambda i, j: j)[which]
+    want = np.array([beside_of(i, j) for i, j in enumerate((1, 5, 100))])
+    np.testing.assert_array_equal(got.results[1], want.astype(storage))
+    np.testing.assert_array_equal(got.results[0], [np.nan, np.nan, 8])
+
+
 TURNED_HALVES = """
 func.func @f(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {
   %a = tensor.extract_slice %x[0, 0] [5, 4] [1, 1] : tensor<5x8xf32> to tensor<5x4xf32>

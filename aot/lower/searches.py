@@ -15,12 +15,13 @@ from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
 from aot import mlir
-from aot.lower.fast import bodies
+from aot.lower import neutral
+from aot.lower.fast import bodies, reducers
 
 _GENERIC, _MAPS = "linalg.generic", "indexing_maps"
-_FLOATS = {"arith.maximumf": ("ogt", True), "arith.minimumf": ("olt", False)}
-"""Comparison by which the element wins; whether the extreme is the largest."""
+_FLOATS = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
 _INTEGERS = {"arith.maxsi": "sgt", "arith.minsi": "slt", "arith.maxui": "ugt", "arith.minui": "ult"}
+"""Comparisons by which an element wins."""
 _TURNED = {"ogt": "olt", "olt": "ogt", "sgt": "slt", "slt": "sgt", "ugt": "ult", "ult": "ugt"}
 
 
@@ -53,7 +54,8 @@ def lower(module: ir.Module) -> None:
 
 def _pair(op: ir.Operation) -> _Pair | None:
     *_, one, other = _maps(op)
-    if one != other or sum("reduction" in str(each) for each in op.attributes["iterator_types"]) != 1:
+    reduced = [number for number, each in enumerate(op.attributes["iterator_types"]) if "reduction" in str(each)]
+    if one != other or len(reduced) != 1:
         return None
     body = op.regions[0].blocks[0]
     running = list(body.arguments)[-2:]
@@ -63,29 +65,23 @@ def _pair(op: ir.Operation) -> _Pair | None:
         if isinstance(extreme, ir.Block) or isinstance(select, ir.Block) or select.name != "arith.select":
             continue
         compare = mlir.owner(select.operands[0])
-        known = extreme.name in _FLOATS or extreme.name in _INTEGERS
-        if not known or isinstance(compare, ir.Block) or compare.name not in ("arith.cmpf", "arith.cmpi"):
+        wanted = {**_FLOATS, **_INTEGERS}.get(extreme.name)
+        if wanted is None or isinstance(compare, ir.Block) or compare.name not in ("arith.cmpf", "arith.cmpi"):
             continue
         value, found = running[output], running[1 - output]
         pair = list(compare.operands)
         if value not in pair or set(pair) != set(extreme.operands):
             continue
         swapped = pair[0] == value
-        wanted = _FLOATS[extreme.name][0] if extreme.name in _FLOATS else _INTEGERS[extreme.name]
         uses = sum(len(list(each.uses)) for each in running)
         if (
-            _predicate(compare) == (_TURNED[wanted] if swapped else wanted)
+            reducers.predicate(compare) == (_TURNED[wanted] if swapped else wanted)
+            and reducers.counted_loop(select.operands[1]) == reduced[0]
             and select.operands[2] == found
             and uses == 3
         ):
             return _Pair(extreme, compare, pair[1] if swapped else pair[0], select.operands[1], output, swapped)
     return None
-
-
-def _predicate(compare: ir.Operation) -> str:
-    number = int(str(compare.attributes["predicate"]).split(" ")[0])
-    kind = arith.CmpFPredicate if compare.name == "arith.cmpf" else arith.CmpIPredicate
-    return str(kind(number).name).lower()
 
 
 def _split(op: ir.Operation, pair: _Pair) -> tuple[ir.Value, ir.Value]:
@@ -111,8 +107,8 @@ def _split(op: ir.Operation, pair: _Pair) -> tuple[ir.Value, ir.Value]:
         element, place = _evaluated(op, pair, elements[: len(inputs)])
         if is_float:
             before = arith.CmpIOp(arith.CmpIPredicate.slt, place, elements[-1]).result
-            least = float("-inf") if _FLOATS[pair.extreme.name][1] else float("inf")
-            element = arith.SelectOp(before, element, arith.ConstantOp(element.type, least).result).result
+            least = arith.ConstantOp(element.type, neutral.of(pair.extreme.name, element.type)).result
+            element = arith.SelectOp(before, element, least).result
         (wins,) = bodies.like(pair.compare, [old[0], element] if pair.swapped else [element, old[0]])
         return [arith.SelectOp(wins, new, each).result for new, each in zip((element, place), old, strict=True)]
 

@@ -20,6 +20,7 @@ from aot.lower.fast.operations import Operation
 
 _ROUNDING = ("arith.addf", "arith.mulf")
 """Results depend on the order, noticeably so in f16 and bf16."""
+_WORD = 32
 _STRICT = frozenset({"ogt", "olt", "sgt", "slt", "ugt", "ult"})
 
 
@@ -76,7 +77,7 @@ class Reducer:
         assert self.search is not None
         kind = one.type.element_type if isinstance(one.type, ir.VectorType) else one.type
         if isinstance(kind, ir.FloatType) and bodies.is_hardware(kind):
-            greater = _predicate(self.search.compare) == "ogt"
+            greater = predicate(self.search.compare) == "ogt"
             return (arith.MaxNumFOp if greater != self.search.swapped else arith.MinNumFOp)(one, other).result
         return arith.SelectOp(self.wins(one, other), other, one).result
 
@@ -163,25 +164,33 @@ def _search(operation: Operation, accumulators: list[ir.Value], dependent: set[i
     return None
 
 
-def _is_place(value: ir.Value, operation: Operation) -> bool:
-    """Whether the value grows along the only loop of the reduction: ties are decided by it."""
+def counted_loop(value: ir.Value) -> int | None:
+    """Which loop a value is the number of, and so grows along; None for others, and for numbers that may wrap."""
     made_by = mlir.owner(value)
     while isinstance(made_by, ir.Operation) and made_by.name in ("arith.index_cast", "arith.extsi", "arith.extui"):
+        if isinstance(made_by.results[0].type, ir.IntegerType) and made_by.results[0].type.width < _WORD:
+            return None
         made_by = mlir.owner(made_by.operands[0])
     if not isinstance(made_by, ir.Operation) or made_by.name != "linalg.index":
-        return False
-    loop = ir.IntegerAttr(made_by.attributes["dim"]).value
-    return operation.reduces[loop] and sum(operation.reduces) == 1
+        return None
+    return int(ir.IntegerAttr(made_by.attributes["dim"]).value)
 
 
-def _predicate(compare: ir.Operation) -> str:
+def _is_place(value: ir.Value, operation: Operation) -> bool:
+    """Whether the value grows along the only loop of the reduction: ties are decided by it."""
+    loop = counted_loop(value)
+    return loop is not None and operation.reduces[loop] and sum(operation.reduces) == 1
+
+
+def predicate(compare: ir.Operation) -> str:
+    """The comparison's name, as ``ogt``."""
     number = int(str(compare.attributes["predicate"]).split(" ")[0])
     kind = arith.CmpFPredicate if compare.name == "arith.cmpf" else arith.CmpIPredicate
     return str(kind(number).name).lower()
 
 
 def _is_strict(compare: ir.Operation) -> bool:
-    name = _predicate(compare)
+    name = predicate(compare)
     # Unordered comparisons of floats let every NaN win: what comes after it would matter.
     return name in _STRICT and not (compare.name == "arith.cmpf" and name.startswith("u"))
 
