@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from ops import Op, random, text
+from ops import Op, random, tensor, text
 
 Array = np.ndarray[Any, Any]
 I4, F4 = "i4", "f4"
@@ -15,25 +15,46 @@ def op(family: str, name: str, arguments: str, results: str, body: str, returned
     return Op(family, name, text(name, arguments, results, body, returned), make, reference, 1e-4, 1e-4)
 
 
+CUBE, LONG = (5, 33, 17), (3, 40001)
+"""Shapes; rows of the second are shared by several blocks of threads."""
+
+
 def cube(rng: np.random.Generator) -> tuple[Array]:
-    return (random(rng, (5, 33, 17)),)
+    return (random(rng, CUBE),)
 
 
 def reduced(name: str, axes: tuple[int, ...], combine: str, init: str, reference: Any, element: str = "f32") -> Op:
-    """linalg.reduce of a tensor of 5 x 33 x 17 over ``axes``."""
-    kept = tuple(n for axis, n in enumerate((5, 33, 17)) if axis not in axes)
-    out = "tensor<" + "".join(f"{n}x" for n in kept) + element + ">"
+    """linalg.reduce of a cube over ``axes``."""
+    return _reduced("reductions", name, CUBE, axes, (combine, init), reference, element)
+
+
+def long(name: str, combine: str, init: str, reference: Any, element: str) -> Op:
+    """linalg.reduce of few long rows."""
+    return _reduced("long_rows", name, LONG, (1,), (combine, init), reference, element)
+
+
+def _reduced(
+    family: str,
+    name: str,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    how: tuple[str, str],
+    reference: Any,
+    element: str,
+) -> Op:
+    whole = tensor(shape, element)
+    out = tensor(tuple(n for axis, n in enumerate(shape) if axis not in axes), element)
     body = f"""
-  %init = arith.constant {init} : {element}
+  %init = arith.constant {how[1]} : {element}
   %e = tensor.empty() : {out}
   %f = linalg.fill ins(%init : {element}) outs(%e : {out}) -> {out}
-  %r = linalg.reduce ins(%x : tensor<5x33x17x{element}>) outs(%f : {out}) dimensions = {list(axes)}
+  %r = linalg.reduce ins(%x : {whole}) outs(%f : {out}) dimensions = {list(axes)}
     (%a: {element}, %acc: {element}) {{
-      %s = {combine} %a, %acc : {element}
+      %s = {how[0]} %a, %acc : {element}
       linalg.yield %s : {element}
     }}"""
-    make = lambda rng: (random(rng, (5, 33, 17), element),)  # noqa: E731
-    return op("reductions", name, f"%x: tensor<5x33x17x{element}>", out, body, "%r", make, reference)
+    make = lambda rng: (random(rng, shape, element),)  # noqa: E731
+    return op(family, name, f"%x: {whole}", out, body, "%r", make, reference)
 
 
 ARGMAX = """
@@ -72,6 +93,30 @@ def _reductions() -> list[Op]:
         reduced("any_last", (2,), "arith.ori", "0", lambda x: x.any(2), "i1"),
         op("reductions", "argmax", "%x: tensor<?x?xf32>", "tensor<?xf32>, tensor<?xi64>", ARGMAX, "%r#0, %r#1",
            lambda rng: (random(rng, (33, 65)),), lambda x: (x.max(1), x.argmax(1))),
+    ]  # fmt: skip
+
+
+def _softmax(x: Array) -> Array:
+    weights = np.exp(x - x.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _long_rows() -> list[Op]:
+    """Of words of 64 and of 32 bits, and of less."""
+    softmax = """
+  %e = tensor.empty() : tensor<3x40001xf64>
+  %r = linalg.softmax dimension(1) ins(%x : tensor<3x40001xf64>) outs(%e : tensor<3x40001xf64>)
+      -> tensor<3x40001xf64>"""
+    return [
+        long("long_sum_f64", "arith.addf", "0.0", lambda x: x.sum(1), "f64"),
+        long("long_max_f16", "arith.maximumf", "0xFC00", lambda x: x.max(1), "f16"),
+        long("long_xor_i64", "arith.xori", "0", lambda x: np.bitwise_xor.reduce(x, 1), "i64"),
+        long("long_xor_i8", "arith.xori", "0", lambda x: np.bitwise_xor.reduce(x, 1), "i8"),
+        long("long_any", "arith.ori", "0", lambda x: x.any(1), "i1"),
+        op("long_rows", "long_argmax", "%x: tensor<?x?xf32>", "tensor<?xf32>, tensor<?xi64>", ARGMAX, "%r#0, %r#1",
+           lambda rng: (random(rng, LONG),), lambda x: (x.max(1), x.argmax(1))),
+        op("long_rows", "long_softmax", "%x: tensor<3x40001xf64>", "tensor<3x40001xf64>", softmax, "%r",
+           lambda rng: (random(rng, LONG, "f64"),), _softmax),
     ]  # fmt: skip
 
 
@@ -273,4 +318,4 @@ def _tosa() -> list[Op]:
     ]
 
 
-STRUCTURE = [*_reductions(), *_group("movement", SIMPLE), *_group("control", CONTROL), *_tosa()]
+STRUCTURE = [*_reductions(), *_long_rows(), *_group("movement", SIMPLE), *_group("control", CONTROL), *_tosa()]
