@@ -201,7 +201,7 @@ def _hopper_condition(job: Attention) -> ir.Value | bool:
     pairs = [wgmmafit.has_pairs(output, output.epilogue.arrays())]
     if job.bounded:
         # What the scores are stored in is not there when the kernel runs.
-        pairs.append(wgmmafit.has_pairs(scores, job.epilogue.arrays()[1:]))
+        pairs.append(wgmmafit.has_pairs(scores, job.epilogue.read()))
     return problem.all_of([rtcalls.serves(flash.NEED), *_positive(job), *factors, *pairs])
 
 

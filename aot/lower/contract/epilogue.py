@@ -99,8 +99,8 @@ class Epilogue:
     """Where each value goes."""
 
     def arrays(self) -> list[Array]:
-        """All memory that is read or written, each once."""
-        return list(dict.fromkeys([*self.read(), *(array for array, _ in self.stores)]))
+        """All memory that is written or read, each once, in this order."""
+        return list(dict.fromkeys([*(array for array, _ in self.stores), *self.read()]))
 
     def read(self) -> list[Array]:
         """All memory that is read."""
