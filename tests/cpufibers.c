@@ -85,9 +85,10 @@ void cpurun_wait(int32_t pending) {
 }
 
 /* Warps that work together: lanes post words, and each computes its own results when all have come. */
-static int32_t words[2][FIBERS][10], registers[FIBERS][4], turns[FIBERS];
+enum { POSTED = 10, REGISTERS = 8 };
+static int32_t words[2][FIBERS][POSTED], registers[FIBERS][REGISTERS], turns[FIBERS];
 
-static const int32_t (*gather(const int32_t *mine, int count, int kind))[10] {
+static const int32_t (*gather(const int32_t *mine, int count, int kind))[POSTED] {
   int half = turns[current]++ & 1; /* who is ahead posts into the other half */
   memcpy(words[half][current], mine, count * sizeof *mine);
   wait_at(kind);
@@ -98,7 +99,7 @@ int32_t cpurun_register(int32_t number) { return registers[current][number]; }
 
 void cpurun_ldmatrix(int32_t address, int32_t turned) {
   if (address % 16) { fprintf(stderr, "cpurun: a row of ldmatrix that is not aligned\n"); abort(); }
-  const int32_t(*lanes)[10] = gather(&address, 1, 4);
+  const int32_t(*lanes)[POSTED] = gather(&address, 1, 4);
   int row = current % WARP / 4, pair = current % WARP % 4;
   for (int n = 0; n < 4; n++) {
     uint16_t both[2];
@@ -137,17 +138,17 @@ static double element(const int32_t *word, int kind, int place) {
 }
 
 /* 16 rows of 32 bytes times 8 columns of 32 bytes, for the thread's two neighbouring columns of two rows. */
-void cpurun_mma(int32_t kind, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t b0, int32_t b1, int32_t c0, int32_t c1,
-                int32_t c2, int32_t c3) {
+void cpurun_mma(int32_t kind, int32_t other, int32_t a0, int32_t a1, int32_t a2, int32_t a3, int32_t b0, int32_t b1,
+                int32_t c0, int32_t c1, int32_t c2, int32_t c3) {
   int32_t mine[10] = { a0, a1, a2, a3, b0, b1, c0, c1, c2, c3 };
-  const int32_t(*lanes)[10] = gather(mine, 10, 5);
+  const int32_t(*lanes)[POSTED] = gather(mine, 10, 5);
   int lane = current % WARP, each = kind == TF32 ? 1 : kind < S8 ? 2 : 4;
   for (int n = 0; n < 4; n++) {
     double total = 0;
     for (int word = 0; word < 8; word++) /* of a row; four lanes hold the words, two registers each half */
       for (int e = 0; e < each; e++)
         total += element(&lanes[lane / 4 * 4 + word % 4][n / 2 + word / 4 * 2], kind, e) *
-                 element(&lanes[(lane % 4 * 2 + n % 2) * 4 + word % 4][4 + word / 4], kind, e);
+                 element(&lanes[(lane % 4 * 2 + n % 2) * 4 + word % 4][4 + word / 4], other, e);
     float sum;
     memcpy(&sum, &mine[6 + n], 4);
     sum += (float)total;
@@ -156,22 +157,20 @@ void cpurun_mma(int32_t kind, int32_t a0, int32_t a1, int32_t a2, int32_t a3, in
   }
 }
 
-/* 8 rows times 8 columns, 4 deep, in f64: a lane has a number of either, and two neighbouring columns of a row. */
-void cpurun_mma_double(double a, double b, double c0, double c1) {
-  int32_t mine[4];
-  memcpy(mine, &a, 8);
-  memcpy(mine + 2, &b, 8);
-  const int32_t(*lanes)[10] = gather(mine, 4, 6);
+/* 8 or 16 rows times 8 columns in f64: of 4 steps a lane has a number of either (of 16 rows two of the left one, 8 below
+ * each other), and two neighbouring columns of each row of sums. Called for one number of each 4 steps after the other. */
+void cpurun_mma_double(int32_t rows, double a0, double a1, double b, double c0, double c1, double c2, double c3) {
+  double mine[3] = { a0, a1, b }, sums[4] = { c0, c1, c2, c3 };
+  const int32_t(*lanes)[POSTED] = gather((int32_t *)mine, 6, 6);
   int lane = current % WARP;
-  double sums[2] = { c0, c1 };
-  for (int n = 0; n < 2; n++)
+  for (int n = 0; n < rows / 4; n++)
     for (int k = 0; k < 4; k++) {
       double left, right;
-      memcpy(&left, lanes[lane / 4 * 4 + k], 8);
-      memcpy(&right, lanes[(lane % 4 * 2 + n) * 4 + k] + 2, 8);
+      memcpy(&left, lanes[lane / 4 * 4 + k] + n / 2 * 2, 8);
+      memcpy(&right, lanes[(lane % 4 * 2 + n % 2) * 4 + k] + 4, 8);
       sums[n] = fma(left, right, sums[n]);
     }
-  memcpy(registers[current], sums, 16);
+  memcpy(registers[current], sums, 8 * (rows / 4));
 }
 
 static char *shared_of(int64_t block) { return shared + block * SHARED; }

@@ -6,12 +6,14 @@ a call of ``cpurun_launch`` (``cpufibers.c``) in its place. What the body uses f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, func, llvm, math, memref
+from mlir.dialects import arith, func, llvm, math, memref, vector
 
 from aot import mlir
+from aot.lower import minifloat
 
 WAITING = frozenset({"gpu.barrier", "gpu.shuffle", "gpu.dynamic_shared_memory"})
 """Operations of launches whose threads depend on each other."""
@@ -36,9 +38,9 @@ def declare(module: Any) -> None:
         func.FuncOp("cpurun_commit", ir.FunctionType.get([], []), visibility="private")
         func.FuncOp("cpurun_wait", ir.FunctionType.get([word], []), visibility="private")
         func.FuncOp("cpurun_ldmatrix", ir.FunctionType.get([word, word], []), visibility="private")
-        func.FuncOp("cpurun_mma", ir.FunctionType.get([word] * 11, []), visibility="private")
+        func.FuncOp("cpurun_mma", ir.FunctionType.get([word] * 12, []), visibility="private")
         double = ir.F64Type.get()
-        func.FuncOp("cpurun_mma_double", ir.FunctionType.get([double] * 4, []), visibility="private")
+        func.FuncOp("cpurun_mma_double", ir.FunctionType.get([word, *[double] * 7], []), visibility="private")
         func.FuncOp("cpurun_register", ir.FunctionType.get([word], [word]), visibility="private")
         func.FuncOp("cpurun_exchange", ir.FunctionType.get([long, word], [long]), visibility="private")
         types = ir.FunctionType.get([kernel, *[index] * (_SIZES + 1), word, word], [])
@@ -222,32 +224,66 @@ def _ldmatrix(op: Any) -> list[ir.Value]:
 
 
 def _mma(op: Any) -> list[ir.Value]:
-    double = ir.F64Type.get()
-    if op.operands[0].type == double:
-        func.CallOp([], "cpurun_mma_double", list(op.operands))
-        return [_registers(op.results[0].type, double)]
-    return _multiplied(op, str(op.attributes["multiplicandAPtxType"]).split("<")[1].strip(">"))
+    names = [str(op.attributes[f"multiplicand{side}PtxType"]).split("<")[1].strip(">") for side in "AB"]
+    return _multiplied(op, names)
 
 
 def _intrinsic(op: Any) -> list[ir.Value]:
-    """``llvm.nvvm.ex2.approx.ftz.f``, ``llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e4m3.f32``."""
+    """``llvm.nvvm.ex2.approx.ftz.f``, ``llvm.nvvm.e4m3x2.to.f16x2.rn``, ``llvm.nvvm.mma.m16n8k32.row.col.f32…``."""
     words = ir.StringAttr(op.attributes["intrin"]).value.split(".")
-    return [math.Exp2Op(op.operands[0]).result] if "ex2" in words else _multiplied(op, words[-2])
+    if words[-1] == "f64":
+        return [_multiplied_doubles(op)]
+    if words[-1] == "rn":
+        return [_halves(op, words[2][: -len("x2")])]
+    return [math.Exp2Op(op.operands[0]).result] if "ex2" in words else _multiplied(op, words[-3:-1])
 
 
-def _multiplied(op: Any, kind: str) -> list[ir.Value]:
+def _multiplied(op: Any, kinds: Sequence[str]) -> list[ir.Value]:
     word = ir.IntegerType.get_signless(32)
     words = [each if each.type == word else llvm.BitcastOp(word, each).result for each in op.operands]
-    func.CallOp([], "cpurun_mma", [_word(_MULTIPLICANDS.index(kind)), *words])
+    func.CallOp([], "cpurun_mma", [*(_word(_MULTIPLICANDS.index(kind)) for kind in kinds), *words])
     return [_registers(op.results[0].type, op.operands[len(op.operands) - 1].type)]
 
 
+def _halves(op: Any, kind: str) -> ir.Value:
+    """Two floats of one byte as f16."""
+    name = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}[kind]
+    byte, wide = ir.IntegerType.get_signless(8), op.results[0].type
+    codes = [arith.TruncIOp(byte, each).result for each in (op.operands[0], _shifted(op.operands[0], 8))]
+    found = [arith.TruncFOp(wide.element_type, minifloat.decode(code, name)).result for code in codes]
+    return vector.FromElementsOp(wide, found).result
+
+
+def _shifted(value: ir.Value, count: int) -> ir.Value:
+    return arith.ShRUIOp(value, arith.ConstantOp(value.type, count).result).result
+
+
+def _multiplied_doubles(op: Any) -> ir.Value:
+    """For 8 rows, or 16, whose numbers come in pairs; each 4 steps are one call."""
+    members = llvm.StructType(op.results[0].type).body
+    high = len(members) // 2
+    operands = list(op.operands)
+    sums = operands[-len(members) :]
+    deep = (len(operands) - len(members)) // (1 + high)
+    for step in range(deep):
+        left = operands[step * high : (step + 1) * high]
+        given = [*[*left, left[-1]][:2], operands[deep * high + step], *[*sums, *sums][:4]]
+        func.CallOp([], "cpurun_mma_double", [_word(8 * high), *given])
+        found = _registers(op.results[0].type, members[0])
+        sums = [
+            llvm.ExtractValueOp(kind, found, ir.DenseI64ArrayAttr.get([n])).result for n, kind in enumerate(members)
+        ]
+    return found
+
+
 def _registers(kind: ir.Type, member: ir.Type) -> ir.Value:
-    """The four words that an instruction has left, as a struct of words or of pairs of them."""
+    """The words that an instruction has left, as a struct of words or of pairs of them."""
     word = ir.IntegerType.get_signless(32)
-    values = [func.CallOp([word], "cpurun_register", [_word(number)]).results[0] for number in range(4)]
-    if member == ir.F64Type.get():
-        values = [_pair(*values[first : first + 2]) for first in (0, 2)]
+    pairs = member == ir.F64Type.get()
+    count = len(llvm.StructType(kind).body) * (2 if pairs else 1)
+    values = [func.CallOp([word], "cpurun_register", [_word(number)]).results[0] for number in range(count)]
+    if pairs:
+        values = [_pair(*values[first : first + 2]) for first in range(0, count, 2)]
     made = llvm.UndefOp(kind).result
     for number, value in enumerate(values):
         value = value if member == value.type else llvm.BitcastOp(member, value).result
@@ -286,8 +322,10 @@ def _prefetch(op: Any) -> list[ir.Value]:
 
 
 def _assembly(op: Any) -> list[ir.Value]:
-    """Words to another block of a cluster, counted there; and to wait for all of them."""
+    """Words to another block of a cluster, counted there; and to wait for all of them. Empty: the same value."""
     text, operands = ir.StringAttr(op.attributes["asm_string"]).value, list(op.operands)
+    if not text:
+        return operands
     if "st.async" not in text:
         assert "mbarrier.try_wait" in text
         func.CallOp([], "cpurun_await", operands)

@@ -7,6 +7,7 @@ sizes that are no multiple of anything. Both orders of threads are run: a result
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,6 +84,7 @@ BODIES = {
     ("bf16", "bf16", "f32"): _WIDENED.format("bf16") + _F32,
     ("f8E4M3FN", "f8E4M3FN", "f32"): _WIDENED.format("f8E4M3FN") + _F32,
     ("f8E5M2", "f8E5M2", "f32"): _WIDENED.format("f8E5M2") + _F32,
+    ("f8E4M3FN", "f8E5M2", "f32"): _WIDENED.format("f8E4M3FN").replace("%y : f8E4M3FN", "%y : f8E5M2") + _F32,
     ("i8", "i8", "i32"): _INTEGERS.format("s") + _I32,
     ("f32", "f32", "f32"): "%p = arith.mulf %x, %y : f32\n%t = arith.addf %o, %p : f32",
     ("f64", "f64", "f64"): "%p = arith.mulf %x, %y : f64\n%t = arith.addf %p, %o : f64",
@@ -166,6 +168,23 @@ def test_tensor_cores(layout: str, kind: str, backwards: bool) -> None:
     _check(built, einsum, extents, types)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_bytes_of_two_kinds_on_tensor_cores(backwards: bool) -> None:
+    """Floats with more and with less fraction; numbers with and without a sign."""
+    einsum, extents = TENSOR_CORES["right_by_columns"]
+    types = ("f8E4M3FN", "f8E5M2", "f32")
+    built = program(generic(einsum, extents, types), backwards=backwards)
+    assert 'remarks = ["e4m3 x e5m2"]' in built.ir
+    _check(built, einsum, extents, types)
+    signed = ("i8", "i8", "i32")
+    source = generic(einsum, extents, signed).replace("arith.extsi %y", "arith.extui %y")
+    built = program(source, backwards=backwards)
+    assert 'remarks = ["s8 x u8"]' in built.ir
+    a, b = (numbers(shape, "i8") for shape in ((67, 80), (80, 80)))
+    got = built.call("f", a, b, np.zeros((67, 80), "i4")).results[0]
+    np.testing.assert_array_equal(got, a.astype("i4") @ b.view("u1").astype("i4").T)
+
+
 @pytest.mark.parametrize(
     ("capability", "schedules"), [((8, 0), {"pack", "mma"}), ((7, 5), {"ffma"})], ids=["sm_80", "sm_75"]
 )
@@ -178,12 +197,17 @@ def test_small_floats_of_older_gpus(capability: Capability, schedules: set[str])
     _check(built, einsum, extents, types)
 
 
+@pytest.mark.parametrize(("capability", "instruction"), [((9, 0), "m16n8k16"), ((8, 0), "m8n8k4")])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_doubles_on_tensor_cores(backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doubles_on_tensor_cores(
+    backwards: bool, capability: Capability, instruction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dmma, "LEAST_SHARED", 0)
     types = ("f64", "f64", "f64")
-    built = build(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types), backwards=backwards)
+    options = Options(capabilities=(capability,))
+    built = build(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types), backwards=backwards, options=options)
     assert 'aot.schedule = "dmma"' in built.ir
+    assert set(re.findall(r"llvm\.nvvm\.mma\.(\w+)\.", built.ir)) == {instruction}
     for m, n, k in ((35, 67, 33), (33, 40, 136)):
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
@@ -255,6 +279,22 @@ def test_any_number_of_rows(kind: str) -> None:
     built = program(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types))
     for m, n, k in ((1, 32, 48), (1, 13, 17), (5, 32, 48), (20, 19, 33), (3, 520, 1033)):
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
+
+
+@pytest.mark.parametrize("einsum", ["mk,kn->mn", "mk,nk->mn"])
+@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
+def test_one_row_of_small_floats(kind: str, einsum: str) -> None:
+    """Instructions widen them; each code is what it is on its own."""
+    types = (kind, kind, "f32")
+    built = program(generic(einsum, dict.fromkeys("mnk", "?"), types))
+    assert f"llvm.nvvm.{kind.lower()[2:6]}x2.to.f16x2.rn" in built.ir
+    _check(built, einsum, {"m": 1, "n": 48, "k": 1104}, types)
+    codes, k = np.arange(256, dtype="u1").view(DTYPES[kind]), 16
+    right = np.zeros((256, k), DTYPES[kind])
+    right[:, 3] = codes
+    one = (np.arange(k) == 3).astype(DTYPES[kind])[None]
+    got = built.call("f", one, right if "nk" in einsum else right.T.copy(), np.zeros((1, 256), "f4")).results[0]
+    np.testing.assert_array_equal(got[0], codes.astype("f4"))
 
 
 CONVOLUTION = """

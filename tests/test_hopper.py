@@ -204,6 +204,58 @@ def test_special_tiles_compile_to_good_code(tmp_path: Path, text: str) -> None:
     assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"
 
 
+PRODUCT = """
+func.func @f(%a: tensor<{m}x{k}x{t}>, %b: tensor<{right}x{t}>, %c: tensor<{m}x{n}x{sums}>) -> tensor<{m}x{n}x{sums}> {{
+  %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> {map}>,
+      affine_map<(m, n, k) -> (m, n)>] {attributes} ins(%a, %b : tensor<{m}x{k}x{t}>, tensor<{right}x{t}>)
+      outs(%c : tensor<{m}x{n}x{sums}>) -> tensor<{m}x{n}x{sums}>
+  return %r : tensor<{m}x{n}x{sums}>
+}}
+"""
+
+
+def product(kind: str, *, columns: bool, sizes: tuple[object, object, object] = ("?", "?", "?")) -> str:
+    """A product of any type; ``columns``: those of the right factor are contiguous."""
+    m, n, k = sizes
+    element = {"tf32": "f32", "e4m3": "f8E4M3FN"}.get(kind, kind)
+    return PRODUCT.format(
+        **{"m": m, "n": n, "k": k, "t": element, "sums": "f64" if kind == "f64" else "f32"},
+        right=f"{k}x{n}" if columns else f"{n}x{k}",
+        map="(k, n)" if columns else "(n, k)",
+        attributes='{aot.precision = "tf32"}' if kind == "tf32" else "",
+    )
+
+
+OTHER_TYPES = {
+    "f32": ("f32", True, {"ffma"}),
+    "f64": ("f64", True, {"ffma", "dmma"}),
+    "tf32 by columns": ("tf32", True, {"wgmma", "mma", "turn"}),
+    "e4m3": ("e4m3", False, {"wgmma", "mma"}),
+}
+
+
+@pytest.mark.parametrize(("kind", "columns", "schedules"), OTHER_TYPES.values(), ids=OTHER_TYPES)
+def test_products_of_other_types_compile_to_good_code(
+    tmp_path: Path, kind: str, columns: bool, schedules: set[str]
+) -> None:
+    source = compiled(tmp_path, product(kind, columns=columns), "sm_90")
+    assert source.fatbin is not None
+    assert schedules <= {each.schedule for each in source.kernels}
+    assert [used for symbol, _, used in source.fatbin.usage if used.spill_bytes] == []
+    assert [note for note in source.notes if "(C7" in note] == []
+
+
+def test_columns_of_four_bytes_go_through_registers() -> None:
+    """Tensor cores take them so as the left factor, which the right one becomes: nothing is copied first."""
+    kernels = chosen(product("tf32", columns=True, sizes=(4096, 4096, 4096)))
+    found = tiles(kernels, "wgmma")
+    assert found[0] == "m 256, n 128, k 32, stages 4, cluster 1, tf32, swapped, direct"
+    less = chosen(product("tf32", columns=True, sizes=(1024, 1024, 4096)))
+    assert tiles(less, "wgmma")[0].startswith("m 128, n 64, k 32, stages 4, cluster 1, tf32, swapped")
+    few = chosen(product("tf32", columns=True, sizes=(300, 520, 4096)))
+    assert not [each for each in tiles(few, "wgmma") if "swapped" in each], "few tiles take long"
+
+
 ATTENTION = """
 #query = affine_map<(b, m, n, k) -> (b, m, k)>
 #key = affine_map<(b, m, n, k) -> (b, n, k)>

@@ -27,6 +27,13 @@ class Kind:
     """Up to it the type has every integer."""
     attributes: str = ""
     """Of the product."""
+    other: tuple[str, str] = ("", "")
+    """The right factor's type and torch's name for it, where it is another one."""
+
+    @property
+    def right(self) -> str:
+        """The right factor's type."""
+        return self.other[0] or self.factor
 
 
 KINDS = {
@@ -38,6 +45,7 @@ KINDS = {
     "i8": Kind("i8", "i32", "int8", 127),
     "e4m3": Kind("f8E4M3FN", "f32", "float8_e4m3fn"),
     "e5m2": Kind("f8E5M2", "f32", "float8_e5m2"),
+    "e4m3_e5m2": Kind("f8E4M3FN", "f32", "float8_e4m3fn", other=("f8E5M2", "float8_e5m2")),
 }
 LAYOUTS = {"kn": ("(m, n, k) -> (k, n)", (1, 0)), "nk": ("(m, n, k) -> (n, k)", (0, 1))}
 FUNCTION = """\
@@ -61,7 +69,7 @@ def functions(kind: Kind, layout: str) -> str:
         text += FUNCTION.format(
             name=name,
             a=f"tensor<?x{k}x{kind.factor}>",
-            b=f"tensor<{right[0]}x{right[1]}x{kind.factor}>",
+            b=f"tensor<{right[0]}x{right[1]}x{kind.right}>",
             c=f"tensor<?x{n}x{kind.result}>",
             element=kind.result,
             zero="0.0" if kind.result.startswith("f") else "0",

@@ -45,8 +45,8 @@ def _check(function: Any, torch: Any, source: tuple[str, str], extents: tuple[in
     right = b if source[1] == "kn" else b.t().contiguous()
     result = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32}[kind.result]
     c = torch.full((m, n), -1 if kind.result == "i32" else float("nan"), dtype=result, device="cuda")
-    element = getattr(torch, kind.torch)
-    got = function(a.to(element), right.to(element), c)
+    left_type, right_type = (getattr(torch, name) for name in (kind.torch, kind.other[1] or kind.torch))
+    got = function(a.to(left_type), right.to(right_type), c)
     wanted = (a.double() @ b.double()).to(result)
     wrong = (got != wanted).sum().item()
     assert wrong == 0, f"{wrong} of {m * n} sums are wrong at {m} x {n} x {k}"

@@ -55,25 +55,24 @@ def kept(strides: Sequence[Extent]) -> tuple[int, ...]:
     return tuple(number for number, each in reversed(list(enumerate(strides))) if each.static != 0)
 
 
-def of_factor(
-    factor: Factor, outer: Extent, job: Problem, rows: int, *, few: bool = False, steps: int = DEPTH
-) -> Boxes:
-    """Boxes of a factor: of ``rows`` of its outer loop, or, where that is the contiguous one, of 64 and ``steps``.
+def of_factor(factor: Factor, outer: Extent, job: Problem, rows: int, *, few: bool = False, steps: int = 0) -> Boxes:
+    """Boxes of a factor: of ``rows`` of its outer loop, or, where that is contiguous, of 128 bytes of it and ``steps``.
 
+    ``steps``: of the summed loop; 0: as many as a box has of it where that one is contiguous.
     ``few``: where the outer loop is shorter, of no more than it has, in multiples of 8.
     """
     depth = SWIZZLE_ROW // rtcalls.storage_bytes(factor.element)
-    box = rtcalls.index(DEPTH if factor.turned else rows)
+    box = rtcalls.index(depth if factor.turned else rows)
     if few and not factor.turned:
         box = (Word(outer.value).tiles(8) * 8).least(rows).value
-    sides = [(job.k, rtcalls.index(steps if factor.turned else depth)), (outer, box)]
+    sides = [(job.k, rtcalls.index((steps or depth) if factor.turned else depth)), (outer, box)]
     if factor.turned:
         sides.reverse()
     loops = kept(factor.batch)
     axes = [*sides, *((job.batch[loop], rtcalls.index(1)) for loop in loops)]
     strides = [None, factor.pitch, *(factor.batch[loop] for loop in loops)]
     made = _map(factor.memory, factor.element, axes, strides)
-    return Boxes(made, loops, DEPTH if factor.turned else rows, box)
+    return Boxes(made, loops, depth if factor.turned else rows, box)
 
 
 def of_pixels(window: Window, factor: Factor, rows: int) -> Boxes:

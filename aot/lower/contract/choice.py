@@ -20,6 +20,7 @@ from aot.lower.contract import (
     ffma,
     kinds,
     matvec,
+    numbercopies,
     registertile,
     splitting,
     tensorcores,
@@ -27,14 +28,14 @@ from aot.lower.contract import (
 )
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.instructions import Kind
-from aot.lower.contract.problem import Problem
+from aot.lower.contract.problem import Problem, all_of
 from aot.lower.contract.splitting import Split, Wish
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
 AMPERE, _ADA, HOPPER = (8, 0), (8, 9), (9, 0)
-_SINGLE = (ffma.Tile(64, 128, 8, 16, 3, 8), ffma.Tile(128, 128, 16, 16, 2, 16))
+_SINGLE = (ffma.Tile(64, 128, 8, 16, 3), ffma.Tile(128, 128, 16, 16, 2))
 """Tiles for sums of 4 bytes, for few rows and for many."""
-_DOUBLE = (ffma.Tile(32, 64, 8, 16, 4, 4), ffma.Tile(64, 64, 16, 8, 3, 4))
+_DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
 """And for sums of 8 bytes."""
 _DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
 """GPUs whose tensor cores are faster in f64 than their other units."""
@@ -127,11 +128,12 @@ def _on_ordinary_units(job: Problem, need: str | None, images: Images) -> None:
     width = epilogue.width(job.epilogue)
     wide = extents.whole_vectors(job, width)
     candidates = _candidates(registertile.Job(job, width, wide), need, images)
-    wishes = [matvec.Shape.of(job).wish(job)]
+    vectors = matvec.Shape.of(job)
+    wishes = [vectors.wish(job)]
     wishes += [Wish(each.condition, *each.extents, in_parts=True) for each in candidates]
     split = splitting.plan(job, wishes)
     kernels = [partial(each.launch, split) for each in candidates]
-    splitting.launch(wishes, [lambda: matvec.launch(job, split), *kernels])
+    splitting.launch(wishes, [lambda: matvec.launch(job, vectors, split), *kernels])
     splitting.combine(job, split, wide, width)
 
 
@@ -149,17 +151,46 @@ def _candidates(job: registertile.Job, need: str | None, images: Images) -> list
     """Kernels that read numbers one by one, the best first; the last one always runs."""
     problem = job.problem
     few, many = _SINGLE if rtcalls.storage_bytes(problem.accumulator) == 4 else _DOUBLE
+    vectors = need is not None and numbercopies.have_vectors(problem.factors)
+
+    def either(launch: Callable[[registertile.Job], None]) -> None:
+        tiles.either(vectors, lambda: launch(replace(job, vectors=True)), lambda: launch(job))
 
     def plain(condition: ir.Value | bool, tile: ffma.Tile) -> _Candidate:
         extents_ = (*tile.extents, tile.depth)
-        return _Candidate(condition, extents_, lambda split: ffma.launch(job, tile, need, split))
+        return _Candidate(condition, extents_, lambda split: either(lambda job: ffma.launch(job, tile, need, split)))
 
     if need is None:
         # Registers hold parts of tiles, too.
         return [plain(True, replace(few, blocks=2))]
     found = [plain(extents.at_most(problem.m, few.rows), few), plain(True, many)]
     if isinstance(problem.accumulator, ir.F64Type) and images.any_of(_DOUBLES):
-        form = dmma.FORM
-        faster = extents.has_shared(dmma.LEAST_SHARED)
-        found.insert(1, _Candidate(faster, (*form.extents, form.depth), lambda split: dmma.launch(job, need, split)))
+        found[1:1] = _double_cores(need, images, either)
     return found
+
+
+def _double_cores(need: str, images: Images, either: Callable[[_Launch], None]) -> list[_Candidate]:
+    """Kernels on tensor cores: with the best instruction that each image has."""
+    form, room = dmma.FORM, extents.has_shared(dmma.LEAST_SHARED)
+    found: list[_Candidate] = []
+    for instruction in dmma.INSTRUCTIONS:
+        served = images.least(instruction.since)
+        if served is False:
+            continue
+        name = need if served else f"sm_{instruction.since[0]}{instruction.since[1]}"
+        condition = room if served else all_of([rtcalls.serves(name), room])
+        emit = partial(_emit_double, either, instruction, name)
+        found.append(_Candidate(condition, (*form.extents, form.depth), emit))
+        if served:
+            break
+    return found
+
+
+def _emit_double(
+    either: Callable[[_Launch], None], instruction: dmma.Instruction, need: str, split: Split | None
+) -> None:
+    either(lambda job: dmma.launch(job, instruction, need, split))
+
+
+_Launch = Callable[[registertile.Job], None]
+"""Of a kernel for a job."""

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import llvm, scf, vector
+from mlir.dialects import llvm, vector
 
+from aot.arch import WARP
 from aot.lower import rtcalls
-from aot.lower.contract import epilogue, instructions, registertile, tiles
-from aot.lower.contract.registertile import Form, Job
+from aot.lower.contract import epilogue, instructions, registers, registertile
+from aot.lower.contract.registertile import Ahead, Form, Job, Starts
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split
-from aot.lower.contract.words import Word, constant
+from aot.lower.contract.words import Word
 from aot.lower.fast import bodies
 
 _DOWN, _ACROSS = 4, 8
@@ -39,8 +40,6 @@ class Tile:
     across: int
     blocks: int
     """On a multiprocessor."""
-    steps: int
-    """Of ``k`` that are written out: what begins anew in a loop waits for its first numbers."""
     depth: int = 16
     """Of ``k`` at a time."""
     stages: int = 2
@@ -81,57 +80,60 @@ class _Units:
         self.apart = [count * self.vector for count in tile.grid]
         """Elements from one of a thread's vectors to the next, along the rows and the columns."""
         self.groups = [extent // apart for extent, apart in zip(tile.extents, self.apart, strict=True)]
-        self.places = [self._place(side) for side in (0, 1)]
+        self.places = self._places(thread)
         self.zeros = [epilogue.zero(self.kind)] * (self.groups[0] * self.vector * self.groups[1])
         self.heights = [self.apart[0]] * self.groups[0]
 
-    def _place(self, side: int) -> Word:
-        """First row (0) or column (1) of the thread in the tile: a warp reads few different vectors of either side."""
-        lane, warp = self.thread % (_DOWN * _ACROSS), self.thread // (_DOWN * _ACROSS)
+    def _places(self, thread: Word) -> tuple[Word, Word]:
+        """First row and column of the thread in the tile: a warp reads few different vectors of either side.
+
+        Lanes beside each other by number are in turn beside each other and below each other: where neighbours, or each
+        other lane, want the same vector, half a warp is served at once instead of a quarter.
+        """
+        lane, warp = thread % WARP, thread // WARP
         beside = self.tile.across // _ACROSS
-        number = warp % beside * _ACROSS + lane % _ACROSS if side else warp // beside * _DOWN + lane // _ACROSS
-        return number * self.vector
+        row = warp // beside * _DOWN + lane // (2 * _ACROSS) * 2 + lane % 2
+        column = warp % beside * _ACROSS + lane // 2 % _ACROSS
+        return row * self.vector, column * self.vector
 
-    def multiplied(self, starts: tuple[Word, Word], sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums with the products of a stage."""
-        mine = [start + place * self.form.size for start, place in zip(starts, self.places, strict=True)]
-        loop = scf.ForOp(
-            constant(0).value, constant(self.tile.depth).value, constant(self.tile.steps).value, list(sums)
-        )
-        tiles.unrolled(loop.operation, 1)
-        with ir.InsertionPoint(loop.body):
-            first = Word(loop.induction_variable)
-            rows = [each + first * shape.row_bytes for each, shape in zip(mine, self.form.shapes, strict=True)]
-            scf.YieldOp(self._steps(rows, list(loop.inner_iter_args)))
-        return list(loop.results)
+    def first(self, starts: Starts) -> list[ir.Value]:
+        """Both factors' vectors of a stage's first step."""
+        return self._factors(starts, 0)
 
-    def _steps(self, rows: Sequence[Word], sums: list[ir.Value]) -> list[ir.Value]:
-        """Some steps of ``k``: each reads its numbers while those before are multiplied."""
-        factors = self._factors(rows, 0)
-        for step in range(1, self.tile.steps):
-            ahead = self._factors(rows, step)
-            sums, factors = self._products(sums, factors), ahead
-        return self._products(sums, factors)
+    def multiplied(
+        self, starts: Starts, sums: Sequence[ir.Value], first: Sequence[ir.Value], ahead: Ahead
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """The sums with the products of a stage: each step's numbers are read while those before are multiplied."""
+        done, factors, last = list(sums), list(first), self.tile.depth - 1
+        for step in range(self.tile.depth):
+            following = self._factors(starts, step + 1) if step < last else ahead()
+            done, factors = self._products(done, factors), following
+        return done, factors
 
-    def _factors(self, rows: Sequence[Word], step: int) -> list[list[ir.Value]]:
+    def _factors(self, starts: Starts, step: int) -> list[ir.Value]:
         """Vectors of both factors."""
         return [
-            [self._vector(row + (step * shape.row_bytes + group * apart * self.form.size)) for group in range(groups)]
-            for row, shape, groups, apart in zip(rows, self.form.shapes, self.groups, self.apart, strict=True)
+            self._vector(start + place * self.form.size + (step * shape.row_bytes + group * apart * self.form.size))
+            for start, place, shape, groups, apart in zip(
+                starts, self.places, self.form.shapes, self.groups, self.apart, strict=True
+            )
+            for group in range(groups)
         ]
 
     def _vector(self, address: Word) -> ir.Value:
         return llvm.LoadOp(self.kind, instructions.pointer(address, 3), alignment=_VECTOR).result
 
-    def _products(self, sums: Sequence[ir.Value], factors: Sequence[list[ir.Value]]) -> list[ir.Value]:
-        left, right = factors
+    def _products(self, sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir.Value]:
+        left, right = factors[: self.groups[0]], factors[self.groups[0] :]
         rows = [vector.BroadcastOp(self.kind, each).result for part in left for each in bodies.unpack(part)]
         pairs = [(row, columns) for row in rows for columns in right]
         return [epilogue.accumulated(total, *pair) for total, pair in zip(sums, pairs, strict=True)]
 
     def store(self, slab: Shared, part: int, sums: Sequence[ir.Value]) -> None:
         """Put a group of rows into shared memory."""
+        # Computed again: kept from before the loop, they would take registers.
+        top, left = self._places(registers.here(self.thread))
         places = [(row, group) for row in range(self.vector) for group in range(self.groups[1])]
         mine = sums[part * len(places) : (part + 1) * len(places)]
         for value, (row, group) in zip(mine, places, strict=True):
-            slab.store(value, [self.places[0] + row], self.places[1] + group * self.apart[1])
+            slab.store(value, [top + row], left + group * self.apart[1])

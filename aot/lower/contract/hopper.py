@@ -210,7 +210,7 @@ def multiply(
     ``turned``: the summed loop is not the contiguous one, as only elements of two bytes may lie. ``fresh``: the sums
     begin with these products, whatever they were.
     """
-    multiplicand = ir.Attribute.parse(f"#nvvm.wgmma_type<{kind.name}>")
+    multiplicands = [ir.Attribute.parse(f"#nvvm.wgmma_type<{name}>") for name in kind.names]
     one = ir.Attribute.parse("#nvvm.wgmma_scale_in<one>")
     return nvvm.WgmmaMmaAsyncOp(
         total.type,
@@ -218,8 +218,7 @@ def multiply(
         left.value,
         right.value,
         ir.Attribute.parse(f"#nvvm.shape<m = 64, n = {columns}, k = {kind.depth}>"),
-        multiplicand,
-        multiplicand,
+        *multiplicands,
         ir.Attribute.parse(f"#nvvm.wgmma_type<{'s32' if kind.sums == 'i32' else 'f32'}>"),
         ir.Attribute.parse(f"#nvvm.wgmma_scale_out<{'zero' if fresh else 'one'}>"),
         one,

@@ -15,10 +15,11 @@ from mlir import ir
 from mlir.dialects import arith, llvm, memref, nvvm, vector
 
 from aot.lower.contract.words import Word
-from aot.lower.fast import exchange
+from aot.lower.fast import bodies, exchange
 
 DEPTH_BYTES = 32
 """Of ``k``, in one instruction."""
+_CODES = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 CHUNK = 16
 """Bytes of an asynchronous copy, and of a row of ``ldmatrix``."""
 
@@ -33,6 +34,18 @@ class Kind:
     """Of an element."""
     sums: str
     """Element type of the sums."""
+    other: str = ""
+    """What the right factor is, as PTX spells it, if it is something else."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of both factors."""
+        return self.name, self.other or self.name
+
+    @property
+    def told(self) -> str:
+        """For reports."""
+        return f"{self.name} x {self.other}" if self.other else self.name
 
     @property
     def depth(self) -> int:
@@ -126,49 +139,67 @@ def multiply(
     if kind.name == "f16":
         pair = ir.VectorType.get([2], ir.F16Type.get())
         given = [llvm.BitcastOp(pair, each).result for each in given]
+    left_type, right_type = (ir.Attribute.parse(f"#nvvm.mma_type<{name}>") for name in kind.names)
     attributes = {
         "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>"),
         "layoutB": ir.Attribute.parse("#nvvm.mma_layout<col>"),
         "shape": ir.Attribute.parse(f"#nvvm.shape<m = 16, n = 8, k = {kind.depth}>"),
-        "multiplicandAPtxType": ir.Attribute.parse(f"#nvvm.mma_type<{kind.name}>"),
-        "multiplicandBPtxType": ir.Attribute.parse(f"#nvvm.mma_type<{kind.name}>"),
+        "multiplicandAPtxType": left_type,
+        "multiplicandBPtxType": right_type,
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 2, 4]),
     }
     if kind.sums == "i32":
         attributes["intOverflowBehavior"] = ir.Attribute.parse("#nvvm.mma_int_overflow<wrapped>")
-    four = ir.Type.parse(f"!llvm.struct<({', '.join([kind.sums] * 4)})>")
-    made = ir.Operation.create("nvvm.mma.sync", [four], [*given, *totals], attributes).results[0]
+    made = ir.Operation.create("nvvm.mma.sync", [_struct(kind.sums, 4)], [*given, *totals], attributes).results[0]
     return [part(made, number, element) for number in range(4)]
 
 
 def _multiply_small_floats(kind: Kind, given: Sequence[ir.Value], totals: Sequence[ir.Value]) -> list[ir.Value]:
     """The same: MLIR's operation does not know these types."""
-    name = f"llvm.nvvm.mma.m16n8k{kind.depth}.row.col.f32.{kind.name}.{kind.name}.f32"
-    operands = [*given, *totals]
+    one, other = kind.names
+    name = f"llvm.nvvm.mma.m16n8k{kind.depth}.row.col.f32.{one}.{other}.f32"
+    made = _intrinsic(name, [*given, *totals], _struct("f32", 4))
+    return [part(made, number, ir.F32Type.get()) for number in range(4)]
+
+
+def widened(value: ir.Value) -> ir.Value:
+    """Floats of one byte, one or an even number of them, as f32: exactly, by instructions that sm_89 brought."""
+    kind = value.type
+    if not isinstance(kind, ir.VectorType):
+        both = vector.BroadcastOp(ir.VectorType.get([2], kind), value).result
+        return vector.ExtractOp(widened(both), [], [0]).result
+    short, pair = ir.IntegerType.get_signless(16), ir.VectorType.get([2], ir.F16Type.get())
+    name = f"llvm.nvvm.{_CODES[str(kind.element_type)]}x2.to.f16x2.rn"
+    count = kind.shape[0] // 2
+    codes = vector.BitCastOp(ir.VectorType.get([count], short), value).result
+    halves = [
+        each
+        for number in range(count)
+        for each in bodies.unpack(_intrinsic(name, [vector.ExtractOp(codes, [], [number]).result], pair))
+    ]
+    return arith.ExtFOp(ir.VectorType.get(kind.shape, ir.F32Type.get()), bodies.pack(halves)).result
+
+
+def multiply_doubles(left: Sequence[ir.Value], right: Sequence[ir.Value], totals: Sequence[ir.Value]) -> list[ir.Value]:
+    """``totals + left * right`` in f64; a thread has two neighbours in a row, of 16 rows two more, 8 below.
+
+    ``right``: a number for each 4 steps of ``k`` of 8 columns; ``left``: as many of 8 rows, or pairs of 16 rows, whose
+    second one is 8 rows below. Four lanes in turn have numbers of one row or column, at steps that follow each other.
+    """
+    shape = f"m{8 if len(totals) == 2 else 16}n8k{4 * len(right)}"
+    made = _intrinsic(f"llvm.nvvm.mma.{shape}.row.col.f64", [*left, *right, *totals], _struct("f64", len(totals)))
+    return [part(made, number, ir.F64Type.get()) for number in range(len(totals))]
+
+
+def _intrinsic(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
+    """A call of an intrinsic of LLVM that MLIR has no operation for."""
     attributes = {
         "intrin": ir.StringAttr.get(name),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
     }
-    four = ir.Type.parse("!llvm.struct<(f32, f32, f32, f32)>")
-    made = ir.Operation.create("llvm.call_intrinsic", [four], operands, attributes).results[0]
-    return [part(made, number, ir.F32Type.get()) for number in range(4)]
+    return ir.Operation.create("llvm.call_intrinsic", [result], list(operands), attributes).results[0]
 
 
-def multiply_doubles(left: ir.Value, right: ir.Value, totals: Sequence[ir.Value]) -> list[ir.Value]:
-    """``totals + left * right`` in f64, for 8 rows and 8 columns, 4 deep; a thread has two neighbours in a row.
-
-    Lanes in turn have the 4 numbers of a row of the left factor, or of a column of the right one.
-    """
-    kind = ir.Attribute.parse("#nvvm.mma_type<f64>")
-    attributes = {
-        "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>"),
-        "layoutB": ir.Attribute.parse("#nvvm.mma_layout<col>"),
-        "shape": ir.Attribute.parse("#nvvm.shape<m = 8, n = 8, k = 4>"),
-        "multiplicandAPtxType": kind,
-        "multiplicandBPtxType": kind,
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 2]),
-    }
-    two = ir.Type.parse("!llvm.struct<(f64, f64)>")
-    made = ir.Operation.create("nvvm.mma.sync", [two], [left, right, *totals], attributes).results[0]
-    return [part(made, number, ir.F64Type.get()) for number in range(2)]
+def _struct(member: str, count: int) -> ir.Type:
+    return ir.Type.parse(f"!llvm.struct<({', '.join([member] * count)})>")

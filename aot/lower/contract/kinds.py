@@ -6,6 +6,7 @@ In: a problem, or a contraction. Out: a Kind; None where tensor cores would comp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
@@ -46,4 +47,9 @@ def _of(sides: Sequence[tuple[ir.Type, Sequence[ir.Operation]]], sums: ir.Type, 
     left, right = (_KINDS.get((str(element), tuple(op.name for op in ops))) for element, ops in sides)
     if tf32 and all(isinstance(element, ir.F32Type) and not ops for element, ops in sides):
         left = right = _TF32
-    return left if left == right and left is not None and left.sums == str(sums) else None
+    if left is None or right is None or {left.sums, right.sums} != {str(sums)}:
+        return None
+    if left != right:
+        # Bytes may differ in what they mean; nothing else may.
+        return replace(left, other=right.name) if left.bytes == right.bytes == 1 else None
+    return left

@@ -15,8 +15,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf, vector
 
 from aot.arch import WARP
-from aot.lower import codes, devicemath, rtcalls
-from aot.lower.contract import epilogue, extents, tiles
+from aot.lower import codes, devicemath, imageneeds, rtcalls
+from aot.lower.contract import epilogue, extents, instructions, tiles
 from aot.lower.contract.epilogue import Place, accumulated
 from aot.lower.contract.problem import Factor, Problem, all_of
 from aot.lower.contract.sharedarray import Shared
@@ -49,14 +49,17 @@ class Shape:
     """Elements of a vector."""
     under_way: int
     """Vectors that a thread reads at a time."""
+    converts: bool = False
+    """Whether GPUs convert the factors, which are small floats, by instructions."""
 
     @staticmethod
-    def of(problem: Problem) -> Shape:
+    def of(problem: Problem, *, converts: bool = False) -> Shape:
         """The shape for a problem."""
         lanes = VECTOR_BYTES // rtcalls.storage_bytes(problem.right.element)
-        # Conversions of small floats take registers.
-        few = any(codes.small_float(factor.element) for factor in problem.factors)
-        return Shape(problem.right.turned, lanes, _UNDER_WAY // 4 if few else _UNDER_WAY)
+        # Conversions of small floats take registers, spelled out most of all.
+        small = any(codes.small_float(factor.element) for factor in problem.factors)
+        under_way = _UNDER_WAY // (2 if converts else 4) if small else _UNDER_WAY
+        return Shape(problem.right.turned, lanes, under_way, converts)
 
     @property
     def columns(self) -> int:
@@ -76,15 +79,16 @@ class Shape:
         return Wish(condition, 1, self.columns, self.depth, in_parts=True)
 
 
-def launch(problem: Problem, split: Split | None) -> None:
-    """Emit the kernel at the insertion point."""
-    shape = Shape.of(problem)
+def launch(problem: Problem, shape: Shape, split: Split | None, need: str = "") -> None:
+    """Emit the kernel at the insertion point; ``need``: the architecture of images that hold it."""
     sums = rtcalls.storage_bytes(problem.accumulator)
     shared = _THREADS // _ACROSS * shape.columns * sums if problem.right.turned else 0
     inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
     told = Told("matvec", {"columns": shape.columns, "threads": _THREADS, "width": shape.lanes})
     with tiles.launch(inner, (1, shape.columns), _THREADS, shared, told) as block:
         block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 2)
+        if need:
+            imageneeds.mark(block.launch, need)
         _Code(problem, shape, block, split).emit()
 
 
@@ -117,6 +121,8 @@ class _Code:
         """Factors at places along ``k``: all is on its way before anything waits for it."""
         left, right = self.problem.factors
         loaded = [(self._loaded(right, outers[1], k, lanes[1]), self._loaded(left, outers[0], k, lanes[0])) for k in ks]
+        if self.shape.converts:
+            return [(instructions.widened(one), instructions.widened(other)) for other, one in loaded]
         return [(left.converted(one), right.converted(other)) for other, one in loaded]
 
     def _columns(self) -> None:

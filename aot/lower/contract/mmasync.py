@@ -69,7 +69,7 @@ class Tile:
     def told(self, kind: Kind) -> Told:
         """For reports."""
         sizes = {"rows": self.rows, "columns": self.columns, "depth": self.depth_bytes // kind.bytes}
-        return Told("mma", {**sizes, "stages": self.stages, "threads": self.threads}, (kind.name,))
+        return Told("mma", {**sizes, "stages": self.stages, "threads": self.threads}, (kind.told,))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 """A factor's tiles on their way to shared memory, number by number: there, neighbours are so along its outer loop.
 
 In: a factor, and how a tile lies in shared memory. Out: a Source, made in host code; in the kernel, a Side with the
-two halves of bringing a tile. Elements that are factors as they lie in memory are copied asynchronously, one by one:
-that is as fast as vectors, since both are few beside the multiplications, and asks for no alignment. Everything else
-goes through registers: what is converted, constants, and all on GPUs without asynchronous copies.
+two halves of bringing a tile. Elements that are factors as they lie in memory are copied asynchronously: where
+neighbours are so in shared memory, too, and are aligned, 16 bytes at a time, else one by one, which asks for no
+alignment. Everything else goes through registers: what is converted, constants, and all on GPUs without such copies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mlir.dialects import arith, llvm, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.contract import epilogue, instructions, operand
-from aot.lower.contract.problem import Factor, address
+from aot.lower.contract.problem import Factor, address, all_of, is_wide
 from aot.lower.contract.words import Word, constant
 from aot.lower.fast.places import Extent
 
@@ -31,13 +31,27 @@ class Source:
     factor: Factor
     address: ir.Value | None
     """Of the first element, in bytes; None: it goes through registers."""
+    width: int = 1
+    """Elements of a copy."""
 
     @staticmethod
-    def of(factor: Factor, *, asynchronous: bool) -> Source:
-        """The way of a factor, in host code; ``asynchronous``: whether there are such copies."""
-        plain = not factor.conversions and factor.has_address
-        copied = asynchronous and plain and rtcalls.storage_bytes(factor.element) in _COPIED
-        return Source(factor, address(factor.memory) if copied else None)
+    def of(factor: Factor, *, asynchronous: bool, vectors: bool) -> Source:
+        """The way of a factor, in host code; ``asynchronous``: whether there are such copies, ``vectors``: aligned."""
+        if not asynchronous or not _is_plain(factor):
+            return Source(factor, None)
+        lanes = instructions.CHUNK // rtcalls.storage_bytes(factor.element)
+        return Source(factor, address(factor.memory), lanes if vectors and factor.turned else 1)
+
+
+def _is_plain(factor: Factor) -> bool:
+    """Whether asynchronous copies can bring it."""
+    return not factor.conversions and factor.has_address and rtcalls.storage_bytes(factor.element) in _COPIED
+
+
+def have_vectors(factors: Sequence[Factor]) -> ir.Value | bool:
+    """Whether copies can take vectors of all factors in which there may be some; False where there are none."""
+    turned = [each for each in factors if each.turned and _is_plain(each)]
+    return bool(turned) and all_of([is_wide(each.memory, each.strides) for each in turned])
 
 
 @dataclass(frozen=True)
@@ -72,11 +86,11 @@ class Side:
 
     def __init__(self, source: Source, shape: Shape, place: Place, base: Word) -> None:
         self.source, self.factor, self.shape, self.place = source, source.factor, shape, place
-        turned = self.factor.turned
-        across = shape.side if turned else shape.depth
+        turned, width = self.factor.turned, source.width
+        across = shape.side // width if turned else shape.depth
         self.step = shape.threads // across
         self.count = (shape.depth if turned else shape.side) // self.step
-        near, far = place.thread % across, place.thread // across
+        near, far = place.thread % across * width, place.thread // across
         outer, self.k = (near, far) if turned else (far, near)
         self.outer = place.first + outer
         self.target = base + self.k * shape.row_bytes + outer * shape.bytes
@@ -115,16 +129,16 @@ class Side:
     def _copy(self, stage: Word, k0: Word) -> None:
         """Nothing outside of the factor is read."""
         source, k = self.origin + self._bytes(k0, self.factor.inner), k0 + self.k
-        whole = constant(self.shape.bytes)
-        deep = whole.where(k.below(self.place.behind), 0)
-        wide = whole.where(self.inside, 0)
+        bytes_ = self.source.width * self.shape.bytes
+        deep = constant(bytes_).where(k.below(self.place.behind), 0)
+        wide = (self.left.least(self.source.width) * self.shape.bytes) if self.factor.turned else deep
         for number in range(self.count):
             step = number * self.step
             if self.factor.turned:
                 size = wide.where((k + step).below(self.place.behind), 0)
             else:
                 size = deep.where(constant(step).below(self.left), 0)
-            instructions.copy(self.target + stage + number * self.target_step, source, size, self.shape.bytes)
+            instructions.copy(self.target + stage + number * self.target_step, source, size, bytes_)
             source = source + self.stride
 
     def _read(self, step: int, k: Word) -> ir.Value:

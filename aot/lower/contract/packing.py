@@ -4,21 +4,22 @@ In: factors, and whether each can be read as it is (a value of host code where t
 each: the one given, or its elements, of the type that tensor cores multiply, in rows that begin at multiples of 16
 bytes, long ones of whole lines.
 
-One launch copies all that need it. Where none does it is not launched, and buffers have no bytes; the kernel after it
-is one and the same.
+One launch copies all that need it, but for rows that are columns in memory, which ``turning`` copies. Where none
+does it is not launched, and buffers have no bytes; the kernel after it is one and the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 from mlir.dialects import vector as vector_dialect
 
 from aot.lower import rtcalls, tiling
-from aot.lower.contract import epilogue, operand, tiles, unaligned
+from aot.lower.contract import epilogue, operand, tiles, turning, unaligned
 from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.problem import Factor, address, all_of, any_of
 from aot.lower.contract.words import Word
@@ -77,6 +78,15 @@ class _Copy:
     needless: ir.Value | bool
 
     @property
+    def turns(self) -> bool:
+        """Whether rows of the buffer are columns in memory."""
+        return self.factor.turned and not self.turned
+
+    def turn(self) -> turning.Turn:
+        """The same for a copy through shared memory."""
+        return turning.Turn(self.factor, self.batch, self.rows, self.columns, self.vectors, self.pitch, self.lanes)
+
+    @property
     def outside(self) -> Word:
         """Rows in all batches."""
         total = self.rows
@@ -94,8 +104,12 @@ def packed(given: Sequence[Given], kind: Kind, unused: ir.Value | bool = False) 
     copies = [None if each.ready is True else _planned(each, kind, any_of([each.ready, unused])) for each in given]
     buffers = [None if copy is None else _buffer(copy) for copy in copies]
     pairs = [(copy, buffer) for copy, buffer in zip(copies, buffers, strict=True) if copy and buffer]
-    if pairs:
-        tiles.either(all_of([copy.needless for copy, _ in pairs]), lambda: None, lambda: _launch(pairs))
+    along = [(copy, buffer) for copy, buffer in pairs if not copy.turns]
+    if along:
+        tiles.either(all_of([copy.needless for copy, _ in along]), lambda: None, lambda: _launch(along))
+    for copy, buffer in pairs:
+        if copy.turns:
+            tiles.either(copy.needless, lambda: None, partial(turning.launch, copy.turn(), buffer))
     return [_packed(*each) for each in zip(given, copies, buffers, strict=True)]
 
 
@@ -227,12 +241,8 @@ def _part(copy: _Copy, buffer: ir.Value, block: Word, thread: Word) -> None:
 
 def _vector(copy: _Copy, buffer: ir.Value, number: Word) -> None:
     """One vector of the buffer; neighbouring threads read neighbouring memory."""
-    if copy.factor.turned == copy.turned:
-        rest, vector = number // copy.vectors, number % copy.vectors
-        row, outer = _within(rest, copy.rows, copy)
-    else:
-        rest, row = number // copy.rows, number % copy.rows
-        vector, outer = _within(rest, copy.vectors, copy)
+    rest, vector = number // copy.vectors, number % copy.vectors
+    row, outer = _within(rest, copy.rows, copy)
     batch: list[ir.Value] = []
     plane = outer
     for extent in reversed(copy.batch):

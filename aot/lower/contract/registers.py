@@ -17,17 +17,18 @@ from aot.lower.contract.words import Word
 def multiply(
     totals: Sequence[ir.Value], left: Sequence[ir.Value], right: Word, element: str, *, turned: bool
 ) -> list[ir.Value]:
-    """A thread's part of 64 x n sums, with 16 products more each: ``left`` is its four words of 64 x 16 elements.
+    """A thread's part of 64 x n sums, with products of 32 bytes more each: ``left`` is its four words of 64 rows.
 
     ``turned``: the summed loop is not the contiguous one of the right factor.
     """
     count = len(totals)
     places = ", ".join(f"${number}" for number in range(count))
+    depth, layout = (8, "") if element == "tf32" else (16, f", {int(turned)}")
     words = ", ".join(f"${2 * count + number}" for number in range(4))
     text = (
         "{\n.reg .pred more;\nsetp.ne.b32 more, 1, 0;\n"
-        f"wgmma.mma_async.sync.aligned.m64n{2 * count}k16.f32.{element}.{element} "
-        f"{{{places}}}, {{{words}}}, ${2 * count + 4}, more, 1, 1, {int(turned)};\n}}"
+        f"wgmma.mma_async.sync.aligned.m64n{2 * count}k{depth}.f32.{element}.{element} "
+        f"{{{places}}}, {{{words}}}, ${2 * count + 4}, more, 1, 1{layout};\n}}"
     )
     constraints = ",".join(["=f"] * count + [str(number) for number in range(count)] + ["r"] * 4 + ["l"])
     return _results(text, constraints, [*totals, *left, right.value], [ir.F32Type.get()] * count)

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import gpu, scf
 
 from aot.lower import imageneeds
-from aot.lower.contract import instructions, tiles
+from aot.lower.contract import instructions, registers, tiles
 from aot.lower.contract.numbercopies import Place, Shape, Side, Source
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
@@ -34,6 +34,8 @@ class Job:
     """Neighbouring results that are stored at a time if ``wide``."""
     wide: ir.Value | bool
     """Whether all results are whole vectors; a value of host code where that is known at the call only."""
+    vectors: bool = False
+    """Whether factors that have their outer loop's neighbours in memory are copied in vectors."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,12 @@ class Form:
         return Told(self.name, {**sizes, "threads": self.threads}, () if copied else ("through registers",))
 
 
+Starts = tuple[Word, Word]
+"""Addresses in shared memory of both factors' tiles."""
+Ahead = Callable[[], list[ir.Value]]
+"""Waits for the next stage, and gives what its first step multiplies."""
+
+
 class Units(Protocol):
     """The multiplications of one thread."""
 
@@ -101,8 +109,13 @@ class Units(Protocol):
     def heights(self) -> Sequence[int]:
         """Rows of the tile that come to shared memory together, at the end."""
 
-    def multiplied(self, starts: tuple[Word, Word], sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums with the products of a stage, whose factors begin at these addresses."""
+    def first(self, starts: Starts) -> list[ir.Value]:
+        """What a stage's first step multiplies, whose factors begin at these addresses."""
+
+    def multiplied(
+        self, starts: Starts, sums: Sequence[ir.Value], first: Sequence[ir.Value], ahead: Ahead
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """The sums with the products of a stage, and what ``ahead`` gave: it is called before the last step's."""
 
     def store(self, slab: Shared, part: int, sums: Sequence[ir.Value]) -> None:
         """Put the thread's sums of some rows into shared memory, row by row."""
@@ -115,7 +128,7 @@ def launch(job: Job, form: Form, units: Callable[[Word], Units], need: str | Non
     asynchronous copies; None: it does without these.
     """
     problem = job.problem
-    sources = [Source.of(factor, asynchronous=need is not None) for factor in problem.factors]
+    sources = [Source.of(factor, asynchronous=need is not None, vectors=job.vectors) for factor in problem.factors]
     inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
     with tiles.launch(inner, form.extents, form.threads, form.ring, form.told(copied=need is not None)) as block:
         block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), form.blocks)
@@ -148,12 +161,13 @@ class _Code:
             self._end(offset, self._begin(offset, constant(stage)))
         self._wait(last - 1)
         turns = (self.behind - self.first).tiles(self.form.depth)
-        carried = [*self.units.zeros, constant(0).value, constant(last * self.form.stage).value]
+        first = self.units.first(self._starts(constant(0)))
+        carried = [*self.units.zeros, *first, constant(0).value, constant(last * self.form.stage).value]
         loop = scf.ForOp(constant(0).value, turns.value, constant(1).value, carried)
         with ir.InsertionPoint(loop.body):
             scf.YieldOp(self._turn(Word(loop.induction_variable), list(loop.inner_iter_args)))
         self._wait(0)
-        self._finish(list(loop.results)[:-2])
+        self._finish(list(loop.results)[: len(self.units.zeros)])
 
     def _begin(self, stage: Word, turn: Word) -> list[list[ir.Value]]:
         """Have the tiles of a turn brought to a stage."""
@@ -172,16 +186,27 @@ class _Code:
             instructions.wait(groups)
         gpu.BarrierOp()
 
+    def _starts(self, stage: Word) -> Starts:
+        left, right = (base + stage for base in self.bases)
+        return left, right
+
     def _turn(self, turn: Word, carried: list[ir.Value]) -> list[ir.Value]:
-        """One tile of depth: the stage that is filled was last read in the turn before, whose end is a barrier."""
-        last = self.form.stages - 1
+        """One tile of depth: the stage that is filled was last read in the turn before, whose end is a barrier.
+
+        The last step is multiplied behind that barrier, while the next stage's first step is read.
+        """
+        last, count = self.form.stages - 1, len(self.units.zeros)
         reads, writes = (Word(each) for each in carried[-2:])
+        following = self._next(reads)
         moving = self._begin(writes, turn + last)
-        left, right = (base + reads for base in self.bases)
-        sums = self.units.multiplied((left, right), carried[:-2])
-        self._end(writes, moving)
-        self._wait(last - 1)
-        return [*sums, self._next(reads).value, self._next(writes).value]
+
+        def ahead() -> list[ir.Value]:
+            self._end(writes, moving)
+            self._wait(last - 1)
+            return self.units.first(self._starts(following))
+
+        sums, first = self.units.multiplied(self._starts(reads), carried[:count], carried[count:-2], ahead)
+        return [*sums, *first, following.value, self._next(writes).value]
 
     def _next(self, stage: Word) -> Word:
         behind = stage + self.form.stage
@@ -202,7 +227,8 @@ class _Code:
             top = top + height
 
     def _give(self, slab: Shared, corner: tiles.Corner, rows: int) -> None:
-        worker, done = Worker(self.block.thread, self.form.threads), self.job.problem.epilogue
+        # Read again: kept from before the loop, what is made from it would take registers.
+        worker, done = Worker(registers.here(self.block.thread), self.form.threads), self.job.problem.epilogue
 
         def give(target: Target) -> None:
             tiles.give(self.block, slab, corner, (rows, self.form.columns), worker, target)

@@ -69,24 +69,25 @@ def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
     if job.window is not None:
         _convolution(job, job.window, kind, need, hopper=hopper)
         return
-    vectors = matvec.Shape.of(job).wish(job)
+    small = kind.is_small_float
+    shape = matvec.Shape.of(job, converts=small)
+    vectors = shape.wish(job)
+    swapped = wgmmachoice.swapped(job) if hopper else []
     given = [
         packing.Given(factor, (job.batch, outer, job.k), _is_copied(factor, kind))
         for factor, outer in ((job.left, job.m), (job.right, job.n))
     ]
-    packed = packing.packed(given, kind, vectors.condition)
+    packed = packing.packed(given, kind, problem.any_of([vectors.condition, *(each.condition for each in swapped)]))
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
-    candidates = _TILES[_WIDENED:] if hopper and kind.is_small_float else _TILES
+    candidates = _TILES[_WIDENED:] if hopper and small else _TILES
     wishes = [vectors, flat, *_by_time(job, kind, candidates)]
-    emitters: list[Callable[[], None]] = []
-    if hopper and wgmmafit.covers(ready):
-        offers = wgmmachoice.offers(ready)
-        wishes[1:1] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
-        emitters += [each.launch for each in offers]
+    offers = [*swapped, *(wgmmachoice.offers(ready) if hopper and wgmmafit.covers(ready) else [])]
+    wishes[1:1] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
+    emitters: list[Callable[[], None]] = [each.launch for each in offers]
     split = splitting.plan(job, wishes)
     work = _work(ready, kind)
-    emitters.insert(0, lambda: matvec.launch(job, split))
+    emitters.insert(0, lambda: matvec.launch(job, shape, split, need if small else ""))
     emitters += [_emitter(work, tile, need, split) for tile in (_FLAT, *(each for each, _ in candidates))]
     splitting.launch(wishes, emitters)
     splitting.combine(job, split, work.wide, work.width)

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mlir import ir
-from mlir.dialects import arith, gpu, llvm, scf
+from mlir.dialects import arith, gpu, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, hopper, kinds, registers, wgmmacopies, wgmmastore
+from aot.lower.contract import boxes, hopper, kinds, registers, wgmmacopies, wgmmastore, wgmmasums
 from aot.lower.contract.boxes import DEPTH, Boxes
-from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
+from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.instructions import DEPTH_BYTES, Kind
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmacopies import Copies
@@ -74,12 +74,12 @@ def _kind(job: Problem) -> Kind:
 
 
 def _mark(op: ir.Operation, tile: Tile, store: wgmmastore.Store, kind: Kind) -> None:
-    remarks = store.remarks if kind.bytes == 2 else (kind.name, *store.remarks)
+    remarks = store.remarks if kind.bytes == 2 else (kind.told, *store.remarks)
     tiling.mark(op, "contractions", 0, "wgmma", tile.sizes(SWIZZLE_ROW // kind.bytes), remarks)
     imageneeds.mark(op, NEED)
     if tile.cluster > 1:
         op.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([tile.cluster, 1, 1])
-    if tile.blocks > 1:
+    if tile.blocks > 1 or kind.is_small_float:
         op.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), tile.blocks)
 
 
@@ -122,6 +122,10 @@ class Kernel:
         self.staging = self.ring + tile.stages * tile.stage_bytes
         self.barriers = self.staging + tile.staging_bytes
         self.group = self.thread // WARPGROUP
+        self.in_registers = job.left.turned and self.kind.bytes == 4
+        """Whether the left factor is: tensor cores take it turned from shared memory in elements of two bytes only."""
+        self.arriving = WARPGROUP // WARP if self.in_registers else 1
+        """Threads of a warpgroup that say when a stage has been read: one of each warp that reads it itself."""
 
     def full(self, slot: Word) -> Word:
         return self.barriers + slot * _BARRIER
@@ -145,7 +149,7 @@ class Kernel:
     def _prepare(self) -> None:
         for slot in range(self.tile.stages):
             hopper.make_barrier(self.full(constant(slot)), 1)
-            hopper.make_barrier(self.empty(constant(slot)), self.tile.arrivals)
+            hopper.make_barrier(self.empty(constant(slot)), self.tile.arrivals * self.arriving)
         hopper.fence_made_barriers()
 
     def corner(self, number: Word) -> Corner:
@@ -211,35 +215,35 @@ class Kernel:
             hopper.matrix(start, DEPTH * SWIZZLE_ROW if factor.turned else 16)
             for start, factor in zip((mine, self.ring + tile.left_bytes), self.job.factors, strict=True)
         )
+        if self.in_registers:
+            return wgmmasums.from_registers(self, used, right)
+        if self.kind.is_small_float:
+            return wgmmasums.added(self, used, left, right)
         zero = hopper.zeros(tile.columns, self.kind.sums)
         loop = scf.ForOp(constant(0).value, self.steps.value, constant(1).value, [zero] * each)
         with ir.InsertionPoint(loop.body):
             step = Word(loop.induction_variable)
-            number = used + step
-            slot = number % tile.stages
-            hopper.wait(self.full(slot), number // tile.stages & 1)
-            moved = slot.wide() * (tile.stage_bytes >> 4)
-            sums = list(loop.inner_iter_args)
-            if self.kind.is_small_float:
-                # Tensor cores keep few bits of their sums: those of a stage are added up in full precision.
-                fresh = [llvm.UndefOp(zero.type).result] * each
-                parts = self._products(fresh, left + moved, right + moved, fresh=True)
-                hopper.await_products(0)
-                self._release(slot, None)
-                sums = [hopper.added(*pair) for pair in zip(sums, parts, strict=True)]
-            else:
-                sums = self._products(sums, left + moved, right + moved)
-                # The group before this one is done, and so is its stage; the first step has none before it.
-                hopper.await_products(1)
-                self._release((number - 1) % tile.stages, _differs(step, 0))
+            _, moved = self.arrived(used + step)
+            sums = self.products(list(loop.inner_iter_args), left + moved, right + moved)
+            # The group before this one is done, and so is its stage; the first step has none before it.
+            hopper.await_products(1)
+            self.release((used + step - 1) % tile.stages, _differs(step, 0))
             scf.YieldOp(sums)
-        if not self.kind.is_small_float:
-            hopper.await_products(0)
-            self._release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.is_split else None)
+        hopper.await_products(0)
+        self.release((used + self.steps - 1) % tile.stages, _differs(self.steps, 0) if tile.is_split else None)
         return list(loop.results)
 
-    def _products(self, sums: list[ir.Value], left: Word, right: Word, *, fresh: bool = False) -> list[ir.Value]:
-        """The sums with a stage's products; ``fresh``: these alone."""
+    def arrived(self, number: Word) -> tuple[Word, Word]:
+        """Wait for a stage: its slot, and how far it moves descriptors."""
+        slot = number % self.tile.stages
+        hopper.wait(self.full(slot), number // self.tile.stages & 1)
+        return slot, slot.wide() * (self.tile.stage_bytes >> 4)
+
+    def products(
+        self, sums: list[ir.Value], left: Word, right: Word, *, columns: int = 0, fresh: bool = False
+    ) -> list[ir.Value]:
+        """The sums with a stage's products, of all ``columns`` or the first ones; ``fresh``: these alone."""
+        columns = columns or self.tile.columns
         hopper.begin_products()
         turned = (self.job.left.turned, self.job.right.turned)
         for step in range(SWIZZLE_ROW // DEPTH_BYTES):
@@ -247,28 +251,29 @@ class Kernel:
                 one = hopper.moved(left, self._steps[0] * step + number * 64 * SWIZZLE_ROW)
                 other = hopper.moved(right, self._steps[1] * step)
                 first = fresh and not step
-                sums[number] = hopper.multiply(total, one, other, self.tile.columns, self.kind, turned, fresh=first)
+                sums[number] = hopper.multiply(total, one, other, columns, self.kind, turned, fresh=first)
         hopper.end_products()
         return sums
 
-    def _release(self, slot: Word, condition: ir.Value | None) -> None:
+    def release(self, slot: Word, condition: ir.Value | None) -> None:
         """A stage may be filled again, as far as this warpgroup is concerned: in all blocks that it was filled for."""
-        mine = self.lane.below(self.tile.mates)
+        lane = self.lane % WARP if self.in_registers else self.lane
+        mine = lane.below(self.tile.mates)
         if condition is not None:
             mine = arith.AndIOp(condition, mine).result
         if self.tile.mates > 1:
-            hopper.when(mine, lambda: hopper.arrive_at(self.empty(slot), self._mate()))
+            hopper.when(mine, lambda: hopper.arrive_at(self.empty(slot), self._mate(lane)))
         else:
             hopper.when(mine, lambda: hopper.arrive(self.empty(slot)))
 
-    def _mate(self) -> Word:
-        """For each lane one of the blocks whose copies come here: those of its column in the cluster, or row."""
+    def _mate(self, lane: Word) -> Word:
+        """For each of these lanes a block whose copies come here: those of its column in the cluster, or row."""
         below, beside = self.tile.below, self.tile.beside
         if below == 1 or beside == 1:
-            return self.lane
+            return lane
         row, column = self.rank // beside, self.rank % beside
-        others = row * beside + (column + 1 + self.lane - below) % beside
-        return (self.lane * beside + column).where(self.lane.below(below), others)
+        others = row * beside + (column + 1 + lane - below) % beside
+        return (lane * beside + column).where(lane.below(below), others)
 
 
 def _differs(one: Word, other: int) -> ir.Value:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith
@@ -42,6 +43,8 @@ _SINGLE_PAIR = Tile(64, 128, 8, 1, below=2, chunks=1)
 _FEW_SPLIT = Tile(64, 64, 12, 1, splits=2, few=True)
 _SWAPPED = Tile(128, 72, 8, 2, below=2, beside=2, chunks=1, swapped=True)
 """The same, where rows begin between lines, for the fewest rows that copies take: both factors are shared."""
+_SWAPPED_LARGE, _SWAPPED_SMALL = (replace(tile, chunks=0, swapped=True) for tile in (_LARGE, _SMALL))
+"""For left factors that come through registers; threads store their sums."""
 _FLAT_PAIR = Tile(128, 128, 6, 2, beside=2)
 _FLAT_LONG = Tile(128, 128, 6, 2, beside=4)
 _FLAT_SPLIT = Tile(128, 64, 8, 2, splits=2, few=True)
@@ -57,6 +60,8 @@ _HALF = 2
 """Bytes of elements whose factors may lie either way."""
 _LONG = 1024
 """Steps of the summed loop from which on it is split."""
+_SHARE = 3
+"""One in so many multiprocessors keeps the GPU busy enough."""
 _MANY_WAVES = 3
 """Waves from which on it pays that two blocks wait for each other."""
 _PAIRED_BYTES = 32
@@ -86,12 +91,26 @@ def offers(job: Problem) -> list[Offer]:
     return found
 
 
+def swapped(job: Problem) -> list[Offer]:
+    """For a right factor that tensor cores take from registers only, where they have the left one: two tiles."""
+    changed = wgmmaswapped.swapped(job)
+    if job.asked is not None or not wgmmafit.takes_from_registers(changed):
+        return []
+    rules = _Rules(changed, staged=False)
+    # Few tiles take long for their sums: those of a copied factor come in parts.
+    busy = _at_least(_times(rules.count(_SMALL), _SHARE), rules.places)
+    sizes = [Rule(_at_least(rules.count(_LARGE), rules.places), _SWAPPED_LARGE), Rule(True, _SWAPPED_SMALL)]
+    launch = partial(_first, sizes, lambda tile: wgmma.launch(job, tile, staged=False, width=1))
+    return [Offer(problem.all_of([wgmmafit.condition(changed), busy]), launch)]
+
+
 def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
     """For rows of the result that the call finds to be odd: two tiles, or every kernel would be there twice."""
     rules = _Rules(job, staged=False)
     busy = _at_least(_times(rules.count(_SMALL), 2), rules.places)
     condition = problem.all_of([fits, _not(_at_most(rules.m, 64)), busy])
-    sizes = [Rule(_at_least(rules.count(_LARGE), rules.places), _LARGE), Rule(True, _SMALL)]
+    large, small = (_SQUARE, _SINGLE) if rules.adds else (_LARGE, _SMALL)
+    sizes = [Rule(_at_least(rules.count(large), rules.places), large), Rule(True, small)]
     return Offer(condition, lambda: _first(sizes, lambda tile: wgmma.launch(job, tile, staged=False, width=1)))
 
 

@@ -21,6 +21,7 @@ from aot.lower.fast.places import Extent
 _FARTHEST, _LONGEST_STEP = {3: 32768, 4: 128, 5: 16}, 8
 """What walks over pixels are limited to: elements that a filter reaches over, by the number of axes, and steps from
 window to window."""
+_WORD = 4
 _RESULTS = frozenset({"f16", "bf16", "f32", "i32"})
 
 
@@ -32,6 +33,15 @@ def covers(job: Problem) -> bool:
     if job.window is not None and not (kind.bytes == 2 and _is_walked(job.window)):
         return False
     return all(2 + len(boxes.kept(factor.batch)) <= boxes.MOST_AXES for factor in job.factors)
+
+
+def takes_from_registers(job: Problem) -> bool:
+    """The same where the left factor must come through registers, and may: it is turned, and of four bytes."""
+    kind = kinds.of(job)
+    if kind is None or kind.bytes != _WORD or job.window is not None:
+        return False
+    few_axes = all(2 + len(boxes.kept(factor.batch)) <= boxes.MOST_AXES for factor in job.factors)
+    return job.left.turned and job.right.along_k and few_axes
 
 
 def _is_walked(window: Window) -> bool:

@@ -71,7 +71,7 @@ class Store:
 def of(job: Problem, tile: Tile, *, staged: bool, width: int) -> Store:
     """The way to store a problem's results: by TMA if it may, unless a tile's sums are in parts."""
     if tile.swapped:
-        return Store(wgmmaswapped.boxes_of(job, tile), width, swapped=True)
+        return Store(wgmmaswapped.boxes_of(job, tile) if staged else None, width, swapped=True)
     if staged and not tile.is_split:
         return Store(boxes.of_result(job.epilogue.stores[0][0], job, ROWS), width)
     along = width == 1 and wgmmarows.can_store(job, tile)
