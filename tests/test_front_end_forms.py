@@ -163,6 +163,47 @@ def test_dimensions_that_reductions_keep(returned: str) -> None:
                 np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-6)
 
 
+LONGER = """
+#full = affine_map<(i, j) -> (i, j)>
+#first = affine_map<(i, j) -> (0, i)>
+func.func @f(%x: tensor<?x?xf32>, %rows: index) -> tensor<?x?xf32> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %e = tensor.empty({sizes}) : {kind}
+  %f = linalg.fill ins(%z : f32) outs(%e : {kind}) -> {kind}
+  %s = linalg.generic {{indexing_maps = [#full, #first], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<?x?xf32>) outs(%f : {kind}) {{
+  ^bb0(%v: f32, %old: f32):
+    %a = arith.addf %v, %old : f32
+    linalg.yield %a : f32
+  }} -> {kind}
+  %eo = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %r = linalg.generic {{indexing_maps = [#full, affine_map<(i, j) -> ({read}, i)>, #full],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %s : tensor<?x?xf32>, {kind}) outs(%eo : tensor<?x?xf32>) {{
+  ^bb0(%v: f32, %t: f32, %old: f32):
+    %a = arith.subf %v, %t : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["tensor<?x?xf32>", "tensor<4x?xf32>"])
+@pytest.mark.parametrize(("read", "rows"), [("0", 1), ("0", 4), ("j", 4)])
+def test_a_dimension_that_may_be_longer_is_kept(kind: str, read: str, rows: int) -> None:
+    """The sums are in its first place, and nothing in the others."""
+    text = LONGER.format(kind=kind, read=read, sizes="%rows, %m" if "<?" in kind else "%m")
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    want = x - x.sum(1, keepdims=True) * (1 if read == "0" else np.array([1, 0, 0, 0], "f4"))
+    for got in (build(text).call("f", x, rows).results[0], on_cpu(text, x, rows)[0]):
+        np.testing.assert_array_equal(got, want)
+
+
 POWER = """
 func.func @f(%x: tensor<?x{kind}>{more}) -> tensor<?x{kind}> {{
   %c0 = arith.constant 0 : index
@@ -194,7 +235,9 @@ def test_powers_that_are_known_are_multiplications(power: int, kind: str, expone
         np.testing.assert_allclose(got.astype("f8"), x.astype("f8") ** power, rtol=step)
 
 
-@pytest.mark.parametrize(("kind", "exponent"), [("f32", "i64"), ("f64", "i64"), ("f16", "i8"), ("f32", "i32")])
+@pytest.mark.parametrize(
+    ("kind", "exponent"), [("f32", "i64"), ("f64", "i64"), ("f16", "i8"), ("f32", "i32"), ("f32", "index")]
+)
 def test_powers_that_are_not_known_have_exponents_of_32_bits(kind: str, exponent: str) -> None:
     text = POWER.format(kind=kind, exponent=exponent, constant="", more=f", %p: {exponent}")
     with mlir.context() as ctx:
@@ -203,7 +246,7 @@ def test_powers_that_are_not_known_have_exponents_of_32_bits(kind: str, exponent
     assert ("math.powf" if kind == "f64" else "math.fpowi") in lowered
     storage = {"f16": "f2", "f32": "f4", "f64": "f8"}[kind]
     x = np.array([-1.5, -1, 0.5, 1, 2], storage)
-    powers = [0, 1, 2, 3, -3, 9] + ([1 << 40, -(1 << 40) - 1] if exponent == "i64" else [])
+    powers = [0, 1, 2, 3, -3, 9] + ([1 << 40, -(1 << 40) - 1] if exponent in ("i64", "index") else [])
     for power in powers:
         with np.errstate(all="ignore"):
             want = (x.astype("f8") ** power).astype(storage)

@@ -30,7 +30,8 @@ def drop(module: ir.Module) -> None:
 def _drop(op: ir.Operation, number: int) -> None:
     place, result = len(op.operands) - len(op.results) + number, op.results[number]
     kind = ir.RankedTensorType(result.type)
-    kept = [axis for axis, index in enumerate(_maps(op)[place].results) if not isinstance(index, ir.AffineConstantExpr)]
+    indices = _maps(op)[place].results
+    kept = [axis for axis in range(kind.rank) if kind.shape[axis] != 1 or not _is_constant(indices[axis])]
     readers = [(use.owner.operation, use.operand_number) for use in result.uses]
     if len(kept) in (0, kind.rank) or not all(_can_read(reader, operand, kept) for reader, operand in readers):
         return
@@ -60,6 +61,10 @@ def _can_read(reader: ir.Operation, operand: int, kept: Sequence[int]) -> bool:
     maps[operand] = _selected(maps[operand], kept)
     named = {index.position for each in maps for index in map(_loop, each.results) if index is not None}
     return len(named) == int(maps[0].n_dims)
+
+
+def _is_constant(index: ir.AffineExpr) -> bool:
+    return isinstance(index, ir.AffineConstantExpr)
 
 
 def _loop(index: ir.AffineExpr) -> ir.AffineDimExpr | None:

@@ -15,8 +15,8 @@ from aot import mlir
 
 _MOST = 1 << 16
 """Constant exponents beyond are left to the function."""
-_WORD, _SINGLE = 32, 32
-"""Bits of the function's exponent; bits of f32, in which narrower floats are multiplied."""
+_WORD, _SINGLE, _INDEX = 32, 32, 64
+"""Bits of the function's exponent; of f32, in which narrower floats are multiplied; of an index."""
 
 
 def lower(module: mlir.Module) -> None:
@@ -57,6 +57,8 @@ def _power(op: mlir.Operation) -> mlir.Value | None:
     base, exponent = op.operands
     kind, narrow = base.type, _element(base.type).width < _SINGLE
     known = _known(exponent)
+    if isinstance(_element(exponent.type), ir.IndexType):
+        exponent = arith.IndexCastOp(_like(exponent.type, ir.IntegerType.get_signless(_INDEX)), exponent).result
     if known is None and not narrow and _element(exponent.type).width == _WORD:
         return None
     if narrow:

@@ -42,7 +42,7 @@ class _Axis:
         if (static := self.static()) is not None:
             return _index(static)
         make = tensor.DimOp if isinstance(self.value.type, ir.RankedTensorType) else memref.DimOp
-        return make(self.value, _index(self.axis)).result
+        return make(_begun(self.value), _index(self.axis)).result
 
 
 def insert(module: ir.Module, functions: Sequence[Function]) -> None:
@@ -142,6 +142,15 @@ def _shaped_like(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
         return value, axis
     number = literals.whole(size.operands[1])
     return (value, axis) if number is None else (size.operands[0], number)
+
+
+def _begun(value: ir.Value) -> ir.Value:
+    """What a linalg operation's result has its extents from; upstream asks indexing maps, which may be constant."""
+    made_by = mlir.owner(value)
+    while isinstance(made_by, ir.Operation) and made_by.name.startswith("linalg."):
+        value = made_by.operands[len(made_by.operands) - len(made_by.results) + ir.OpResult(value).result_number]
+        made_by = mlir.owner(value)
+    return value
 
 
 def _index(value: int) -> ir.Value:
