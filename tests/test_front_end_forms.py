@@ -481,3 +481,60 @@ def test_convolutions_keep_their_filters() -> None:
     places = np.lib.stride_tricks.sliding_window_view(x.astype("f8"), (3, 3), (2, 3))
     want = np.einsum("nchwij,fcij->nfhw", places, w)
     np.testing.assert_allclose(build(CONVOLUTION).call("f", x, w).results[0], want, rtol=1e-4, atol=1e-4)
+
+
+NORMED = """
+#full = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @f(%a: tensor<16x32xf16>, %b: tensor<32x24xf16>) -> (tensor<16x24xf16>, tensor<16xf32>) {
+  %z = arith.constant 0.0 : f16
+  %zf = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x24xf16>
+  %i = linalg.fill ins(%z : f16) outs(%e : tensor<16x24xf16>) -> tensor<16x24xf16>
+  %x = linalg.matmul ins(%a, %b : tensor<16x32xf16>, tensor<32x24xf16>) outs(%i : tensor<16x24xf16>)
+    -> tensor<16x24xf16>
+  %ew = tensor.empty() : tensor<16x24xf32>
+  %wide = linalg.generic {indexing_maps = [#full, #full], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<16x24xf16>) outs(%ew : tensor<16x24xf32>) {
+  ^bb0(%v: f16, %old: f32):
+    %w = arith.extf %v : f16 to f32
+    linalg.yield %w : f32
+  } -> tensor<16x24xf32>
+  %es = tensor.empty() : tensor<16xf32>
+  %fs = linalg.fill ins(%zf : f32) outs(%es : tensor<16xf32>) -> tensor<16xf32>
+  %most = linalg.generic {indexing_maps = [#full, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%wide : tensor<16x24xf32>) outs(%fs : tensor<16xf32>) {
+  ^bb0(%v: f32, %old: f32):
+    %s = arith.mulf %v, %v : f32
+    %m = arith.addf %s, %old : f32
+    linalg.yield %m : f32
+  } -> tensor<16xf32>
+  %s = linalg.generic {indexing_maps = [#full, #row, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%wide, %most : tensor<16x24xf32>, tensor<16xf32>) outs(%fs : tensor<16xf32>) {
+  ^bb0(%v: f32, %most_: f32, %old: f32):
+    %d = arith.divf %v, %most_ : f32
+    %m = arith.addf %d, %old : f32
+    linalg.yield %m : f32
+  } -> tensor<16xf32>
+  return %x, %s : tensor<16x24xf16>, tensor<16xf32>
+}
+"""
+
+
+def test_what_reads_a_product_converts_it() -> None:
+    """The product is stored once: the norm behind it reads what it returns, and keeps no copy of it in f32."""
+    program = build(NORMED, options=Options(capabilities=((8, 0),)))
+    random = np.random.default_rng(7)
+    a, b = random.standard_normal((16, 32)).astype("f2"), random.standard_normal((32, 24)).astype("f2")
+    done = program.call("f", a, b)
+    x = (a.astype("f8") @ b.astype("f8")).astype("f2")
+    np.testing.assert_allclose(done.results[0].astype("f8"), x.astype("f8"), rtol=2e-3, atol=1e-3)
+    wide = done.results[0].astype("f8")
+    np.testing.assert_allclose(done.results[1], (wide / (wide**2).sum(1)[:, None]).sum(1), rtol=1e-4, atol=1e-5)
+    assert "aot_rt_alloc(%c1536)" not in program.ir, "16 x 24 numbers of f32"
+
+
+def test_heads_are_projected_from_where_their_product_stores_them() -> None:
+    """No kernel between the two products: the first one writes what the second one reads, rounded and transposed."""
+    ir = build(HEADS, options=Options(capabilities=((8, 0),))).ir
+    assert set(scheduled(ir)) <= {"pack", "mma", "combine", "matvec"}

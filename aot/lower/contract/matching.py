@@ -21,6 +21,7 @@ from aot.lower.fast.extents import Extents
 from aot.lower.fast.operations import ZERO, Operation
 
 _BETWEEN = frozenset({"memref.alloc", "memref.dealloc", "memref.dim", "cf.assert"}) | views.VIEWS
+_WIDENING = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
 _QUIET_DIALECTS = frozenset({"arith", "index", "affine"})
 
 
@@ -82,12 +83,23 @@ def match(contraction: Contraction, known: Extents, tensors: Collection[ir.Value
     tails = _tails(contraction, ops[place + 1 :], known)
     while True:
         found = _complete(Match(contraction, start, tuple(tails)), ops)
-        if not _hazard(found, tensors):
+        if not _hazard(found, tensors) and not _ends_widened(found):
             return found
         if tails:
             tails.pop()
         else:
             start = None
+
+
+def _ends_widened(found: Match) -> bool:
+    """Whether the last operation only stores in a wider type what is stored as it is, too: who reads it can do that."""
+    if not found.tails:
+        return False
+    last = found.tails[-1].operation
+    steps = [each.operation for each in last.body.operations]
+    reads = [each.value for each in last.operands if each.is_memory and each.read]
+    narrow = len(steps) == 2 and steps[0].name in _WIDENING and len(reads) == 1
+    return narrow and any(store.value == reads[0] for store in found.stores)
 
 
 def is_between(op: ir.Operation) -> bool:
@@ -101,7 +113,7 @@ def _start(contraction: Contraction, before: Sequence[ir.Operation], known: Exte
     own = overlap.is_own(views.root(memory))
     adjacent = True
     for op in reversed(before):
-        if _touches(op, views.root(memory)):
+        if touches(op, views.root(memory)):
             found = _elementwise(op, memory, contraction.out.loops, known, written=True)
             if found is None or any(found.operation.operands[n].read for n in found.operation.outputs):
                 return None
@@ -111,7 +123,8 @@ def _start(contraction: Contraction, before: Sequence[ir.Operation], known: Exte
     return None
 
 
-def _touches(op: ir.Operation, root: ir.Value) -> bool:
+def touches(op: ir.Operation, root: ir.Value) -> bool:
+    """Whether an operation reads or writes some memory."""
     return any(
         views.is_memref(value) and views.root(value) == root
         for inner in mlir.walk(op)

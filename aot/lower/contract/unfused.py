@@ -17,8 +17,9 @@ from mlir import ir
 from mlir.dialects import linalg, memref
 
 from aot import mlir
-from aot.lower import rtcalls
+from aot.lower import rtcalls, views
 from aot.lower.contract.forming import merged
+from aot.lower.contract.matching import touches
 from aot.lower.fast import bodies
 from aot.lower.fast.extents import Extents, value_of
 
@@ -170,16 +171,30 @@ def _made(
         loops += [loop for loop in _loops(maps[number]) or () if loop not in loops]
     if set(order) < set(loops):
         loops = [*(loop for loop in loops if loop not in order), *order]
-    memory = _array(op, loops, side.operands, maps, value.type)
     inputs = [op.operands[number] for number in side.operands]
     inner = [_renamed(maps[number], loops) for number in side.operands]
 
     def fill(arguments: Sequence[ir.Value]) -> ir.Value:
         return _evaluated(body, dict(zip(side.operands, arguments, strict=True)), value)
 
-    _generic(inputs, memory, [*inner, ir.AffineMap.get_identity(len(loops))], [_PARALLEL] * len(loops), fill)
+    with _early(op, inputs):
+        memory = _array(op, loops, side.operands, maps, value.type)
+        _generic(inputs, memory, [*inner, ir.AffineMap.get_identity(len(loops))], [_PARALLEL] * len(loops), fill)
     outer = ir.AffineMap.get(maps[0].n_dims, 0, [ir.AffineDimExpr.get(loop) for loop in loops])
     return _Factor(memory, outer, lambda each: bodies.like(made_by, [each])[0] if widened else each), [memory]
+
+
+def _early(op: ir.Operation, inputs: Sequence[ir.Value]) -> ir.InsertionPoint:
+    """Right behind what writes the inputs: if that is a product, its kernel can make the factor as it stores."""
+    before = [each.operation for each in op.block.operations]
+    before = before[: before.index(op)]
+    roots = [views.root(each) for each in inputs]
+    captured = {value for inner in mlir.walk(op) for value in inner.operands}
+    for number in range(len(before) - 1, -1, -1):
+        each = before[number]
+        if any(touches(each, root) for root in roots) or any(result in captured for result in each.results):
+            return ir.InsertionPoint(before[number + 1] if number + 1 < len(before) else op)
+    return ir.InsertionPoint(op)
 
 
 def _is_converted(value: ir.Value, body: ir.Block) -> bool:
