@@ -61,6 +61,16 @@ def test_all_keys(backwards: bool) -> None:
     check(of, program, inputs(of, 3, 7, 40, shift=1))
 
 
+def test_values_without_bound() -> None:
+    """An infinite one makes its column infinite, whatever number of blocks shares the keys."""
+    of = Attention(group=2)
+    program = build(of.text(), options=AMPERE)
+    for queries, keys in ((1, 1500), (40, 150)):
+        arrays = inputs(of, 2, queries, keys)
+        arrays[2][0, 0, -1, 3] = np.inf
+        check(of, program, arrays)
+
+
 def test_keys_up_to_the_query() -> None:
     of = Attention("bf16", (1, 2), 1, 200, 150, 80, 16, "causal")
     check(of, build(of.text(), backwards=True, options=AMPERE), inputs(of, 1, 200, 150))
@@ -129,9 +139,10 @@ def test_shared_memory_suffices_everywhere() -> None:
     """The least of all architectures from sm_80 on: 99 KiB for a block."""
     for depth in range(16, 257, 16):
         for width in (16, depth, 256):
-            job: Any = SimpleNamespace(depth=depth, width=width)
-            layouts = (mmaflash._Layout(job, mmaflash.tile_for(job)), decode._Layout(job, decode.tile_for(job)))
-            assert all(each.bytes <= tensorcores._EVERYWHERE for each in layouts), (depth, width)
+            for bounded in (False, True):
+                job: Any = SimpleNamespace(depth=depth, width=width, bounded=bounded)
+                layouts = (mmaflash._Layout(job, mmaflash.tile_for(job)), decode._Layout(job, decode.tile_for(job)))
+                assert all(each.bytes <= tensorcores._EVERYWHERE for each in layouts), (depth, width)
 
 
 def test_older_images_do_without() -> None:
@@ -140,7 +151,7 @@ def test_older_images_do_without() -> None:
 
 
 HOPPER_CHOICES = [
-    ("short queries, many keys", Attention(keys=4096, depth=64, width=64), "flash", ["queries 192, keys 96"]),
+    ("short queries, few keys", Attention(keys=512, depth=64, width=64), "flash", ["queries 128, keys 128"]),
     (
         "short queries, any keys",
         Attention(depth=64, width=64),
@@ -148,7 +159,9 @@ HOPPER_CHOICES = [
         ["queries 128, keys 128", "queries 192, keys 96"],
     ),
     ("long queries", Attention(keys=4096, depth=128, width=128), "flash", ["queries 128, keys 128"]),
-    ("one query", Attention(group=8, queries=1, depth=128, width=128), "hopper-decode", ["rows 16, keys 64"]),
+    ("one query", Attention(group=8, queries=1, depth=128, width=128), "hopper-decode", ["rows 16, keys 64"] * 2),
+    ("a mask", Attention(depth=64, width=64, mask="array"), "flash", ["queries 128, keys 128"]),
+    ("a mask, many elements", Attention(depth=128, width=128, mask="array"), "flash", ["queries 128, keys 96"]),
     ("sizes that TMA's boxes do not have", Attention(depth=80, width=80), "flash", []),
 ]
 
@@ -163,14 +176,19 @@ def test_hopper_has_kernels_of_its_own(of: Any, schedule: str, expected_: list[s
 
 
 ATTENTION = ("flash", "mma-flash", "hopper-decode", "decode", "decode-combine")
-COMPILED = {"sm_80": Attention(keys=4096, depth=128, width=128, mask="causal"), "sm_90": Attention(depth=64, width=64)}
+COMPILED = [
+    ("sm_80", Attention(keys=4096, depth=128, width=128, mask="causal"), 1),
+    ("sm_90", Attention(depth=64, width=64), 8),
+    ("sm_90", Attention(depth=64, width=64, mask="array"), 7),
+    ("sm_80", Attention(depth=64, width=128), 3),
+]
 
 
-@pytest.mark.parametrize("arch", COMPILED)
-def test_attention_compiles_to_good_code(tmp_path: Path, arch: str) -> None:
-    source = compiled(tmp_path, COMPILED[arch].text(), arch)
+@pytest.mark.parametrize(("arch", "of", "count"), COMPILED)
+def test_attention_compiles_to_good_code(tmp_path: Path, arch: str, of: Any, count: int) -> None:
+    source = compiled(tmp_path, of.text(), arch)
     assert source.fatbin is not None
     ours = {each.symbol for each in source.kernels if each.schedule in ATTENTION}
-    assert len(ours) == (1 if arch == "sm_80" else 7)
+    assert len(ours) == count
     assert {used.spill_bytes for symbol, _, used in source.fatbin.usage if symbol in ours} == {0}
     assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"

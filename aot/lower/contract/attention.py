@@ -94,8 +94,7 @@ def _ways(job: Attention, few: Attention | None, images: Images) -> list[_Way]:
     if is_few is True:
         return found
     if takes_hopper:
-        # Results lie where the queries were.
-        staged = replace(job, staged=job.depth == job.width and flash.stages_results(job))
+        staged = replace(job, staged=flash.stages_results(job))
         found.append(_Way(_hopper_condition(job), lambda: flash.launch(staged)))
     found.append(_Way(_condition(job, need), lambda: mmaflash.launch(job, kind, need)))
     return found

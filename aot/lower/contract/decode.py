@@ -28,8 +28,6 @@ from aot.lower.contract.words import Word, constant, narrow
 
 MOST_ROWS = SIXTEEN
 _STAGES = 2
-_BLOCKS = 2
-"""Of a multiprocessor."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def tile_for(job: Attention) -> Tile:
 def launch(job: Attention, kind: Kind, need: str) -> None:
     """Emit the launches at the insertion point; ``need``: the architecture of images that hold the first kernel."""
     tile = tile_for(job)
-    layout, parts = _Layout(job, tile), decodeparts.plan(job, tile.turn, _BLOCKS)
+    layout, parts = _Layout(job, tile), decodeparts.apart(job, decodeparts.divide(job, tile.turn))
     told = {"rows": MOST_ROWS, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": _STAGES}
     with decodeparts.launch(job, parts, tile.threads, layout.bytes, Told("decode", told)) as (block, part):
         if need:

@@ -1,7 +1,8 @@
 """The end of a block that has some of the keys: what its warps know of the same rows becomes one, and is stored.
 
 In: each warp's sums and softmax of 16 rows. Out: their sum in shared memory, relative to the largest scores of all; to
-memory for parts, if other blocks have other keys of the rows, else to the results.
+memory for parts, if other blocks have other keys of the rows, else to the results. Where those blocks are a cluster,
+they read each other's shared memory.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from aot.arch import WARP
-from aot.lower.contract import flashwarp, onlinesoftmax, tiles
-from aot.lower.contract.decodeparts import PAIR, Parts
-from aot.lower.contract.epilogue import Epilogue, Total
+from aot.lower.contract import flashwarp, hopper, instructions, onlinesoftmax, sharednumbers, tiles
+from aot.lower.contract.decodeparts import MOST_TOGETHER, PAIR, Memory, Parts
+from aot.lower.contract.epilogue import Epilogue, Place, Total
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.flashwarp import SIXTEEN, Queries
 from aot.lower.contract.onlinesoftmax import Row
@@ -27,6 +28,8 @@ from aot.lower.fast import bodies
 _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
 _SUM_BYTES = 4
+_FOUR = 4
+"""Sums of one load."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,21 @@ class Merge:
     ) -> None:
         self.job, self.block, (self.parts, self.part) = job, block, share
         self.room, self.sync, self.threads = Room(job.width, warps), sync, warps * WARP
-        self.several = constant(1).below(narrow(self.parts.count.value))
+        self.count = narrow(self.parts.count.value)
         self.warp = block.thread // WARP
         self.row, self.pair = flashwarp.lane_place(block.thread % WARP)
 
     def emit(self, state: Queries) -> None:
         """All of it."""
+        memory = self.parts.memory
         self._merge(state)
-        self._give()
+        if memory is None:
+            hopper.cluster_sync()
+            self._give_together()
+            # Others may still read from this block's memory.
+            hopper.cluster_sync()
+        else:
+            self._give(memory)
 
     def _views(self, lanes: int = 0) -> tuple[Shared, Shared, Shared]:
         """Sums and softmax of the warps' rows, below each other; the softmax of the block's rows."""
@@ -104,9 +114,14 @@ class Merge:
         ]
         merged = onlinesoftmax.merged(all_, self.job.scale)
         _keep(merged, block, row)
-        one = onlinesoftmax.number(1.0)
-        divisor = arith.SelectOp(self.several, one, onlinesoftmax.reciprocal(merged.total, zeros=self.job.zeros)).result
-        return arith.MulFOp(onlinesoftmax.factor(mine, merged, self.job.scale), divisor).result
+        found = onlinesoftmax.factor(mine, merged, self.job.scale)
+        if self.parts.memory is None:
+            return found
+        one, divisor = onlinesoftmax.number(1.0), onlinesoftmax.reciprocal(merged.total, zeros=self.job.zeros)
+        return arith.MulFOp(found, arith.SelectOp(self._several(), one, divisor).result).result
+
+    def _several(self) -> ir.Value:
+        return constant(1).below(self.count)
 
     def _add_up(self) -> None:
         sums, _, _ = self._views()
@@ -119,27 +134,67 @@ class Merge:
             sums.store(onlinesoftmax.total(parts), [row], column)
             scf.YieldOp([])
 
-    def _give(self) -> None:
+    def _give(self, memory: Memory) -> None:
         """To memory for parts, if there are several; else to the results."""
         sums, _, pairs = self._views()
         part = (self.part.index(), *self.block.batch)
 
         def give_part() -> None:
-            self._store(sums, Epilogue(None, ((self.parts.sums, Total()),)), part, sums.lanes)
-            self._store(pairs, Epilogue(None, ((self.parts.pairs, Total()),)), part, 1)
+            done = Epilogue(None, ((memory.array, Total()),))
+            self._store(sums, done, part, sums.lanes)
+            self._store(pairs, done, part, 1, self.job.width)
 
         def give_results(lanes: int) -> None:
             self._store(sums, self.job.output.epilogue, self.block.batch, lanes)
 
-        wide, width = self.parts.wide, self.parts.width
-        tiles.either(
-            self.several, give_part, lambda: tiles.either(wide, lambda: give_results(width), lambda: give_results(1))
-        )
+        tiles.either(self._several(), give_part, lambda: self._either_width(give_results))
 
-    def _store(self, slab: Shared, done: Epilogue, batch: tuple[ir.Value, ...], lanes: int) -> None:
-        columns = self.job.width if slab.shape[1] > PAIR else 2
-        block = replace(self.block, n=constant(columns))
-        worker, corner = Worker(self.block.thread, self.threads), (constant(0), constant(0))
+    def _either_width(self, give: Callable[[int], None]) -> None:
+        """Whole vectors, where that is possible."""
+        tiles.either(self.parts.wide, lambda: give(self.parts.width), lambda: give(1))
+
+    def _give_together(self) -> None:
+        """The blocks of the cluster have the parts, and each gives the results of some rows."""
+        mine = (self.block.m + (self.count - 1 - self.part)) // self.count
+        self._either_width(lambda lanes: self._give_rows(mine, lanes))
+
+    def _give_rows(self, rows: Word, lanes: int) -> None:
+        across, done = self.job.width // lanes, self.job.output.epilogue
+        loop = scf.ForOp(self.block.thread.value, (rows * across).value, constant(self.threads).value)
+        with ir.InsertionPoint(loop.body):
+            number = Word(loop.induction_variable)
+            row, column = self.part + number // across * self.count, number % across * lanes
+            at = Place(self.block.batch, row.index(), column.index(), lanes)
+            done.store(done.values(self._whole(row, column, lanes), at), at)
+            scf.YieldOp([])
+
+    def _whole(self, row: Word, column: Word, lanes: int) -> ir.Value:
+        """Neighbouring results: all parts' sums together, divided by those of the weights."""
+        base = instructions.shared_base()
+        pair = base + self.room.block + row * (PAIR * _SUM_BYTES)
+        place = base + row * ((self.job.width + _PAD) * _SUM_BYTES) + column * _SUM_BYTES
+        rows, sums = [], []
+        for number in range(MOST_TOGETHER):
+            part = constant(number).least(self.count - 1)
+            there = constant(number).below(self.count)
+            largest, total = (sharednumbers.kept_number(pair + n * _SUM_BYTES, part) for n in range(2))
+            rows.append(
+                Row(*onlinesoftmax.there(there, [largest], float("-inf")), *onlinesoftmax.there(there, [total]))
+            )
+            sums.append(onlinesoftmax.there(there, _numbers(place, part, lanes)))
+        merged = onlinesoftmax.merged(rows, self.job.scale)
+        divisor = onlinesoftmax.reciprocal(merged.total, zeros=self.job.zeros)
+        factors = [arith.MulFOp(onlinesoftmax.factor(each, merged, self.job.scale), divisor).result for each in rows]
+        found = []
+        for parts in zip(*sums, strict=True):
+            found.append(onlinesoftmax.total([arith.MulFOp(*each).result for each in zip(parts, factors, strict=True)]))
+        return found[0] if lanes == 1 else bodies.pack(found)
+
+    def _store(self, slab: Shared, done: Epilogue, batch: tuple[ir.Value, ...], lanes: int, first: int = 0) -> None:
+        """All rows, from column ``first`` on."""
+        columns = 2 if first else self.job.width
+        block = replace(self.block, n=constant(first + columns))
+        worker, corner = Worker(self.block.thread, self.threads), (constant(0), constant(first))
         tiles.give(block, slab, corner, (SIXTEEN, columns), worker, Target(done, batch, lanes))
 
 
@@ -147,3 +202,12 @@ def _keep(row: Row, pairs: Shared, place: Word) -> None:
     """All four threads of a row have the same."""
     pairs.store(row.largest, [place], constant(0))
     pairs.store(row.total, [place], constant(1))
+
+
+def _numbers(place: Word, part: Word, lanes: int) -> list[ir.Value]:
+    """Neighbouring sums of a part."""
+    if lanes < _FOUR:
+        return [sharednumbers.kept_number(place + n * _SUM_BYTES, part) for n in range(lanes)]
+    step = _FOUR * _SUM_BYTES
+    fours = [sharednumbers.kept(place + n * step, part, ir.F32Type.get()) for n in range(lanes // _FOUR)]
+    return [value for four in fours for value in four]

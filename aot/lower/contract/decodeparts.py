@@ -1,7 +1,7 @@
 """Parts of an attention over many keys: what blocks leave of their keys, and the kernel that puts it together.
 
 In: for each part and row the sums of values, the largest score and the sum of weights, relative to it. Out: a launch
-with a block for each row, whose warps read some parts each.
+with a block for each row, whose warps read some parts each. None where the blocks of all parts are a cluster.
 """
 
 from __future__ import annotations
@@ -22,72 +22,135 @@ from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
-from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector
-from aot.lower.fast.places import Extent
 
 _WARPS, _EACH = 8, 4
 _MOST = _WARPS * _EACH
 """Parts."""
+MOST_TOGETHER = 8
+"""Parts whose blocks may be a cluster: so many blocks every device with clusters takes."""
+_BLOCKS = 2
+"""Of a multiprocessor."""
+_ENOUGH = 40
+"""A fifth of the places, with the blocks of a cluster, is enough to read at the speed of memory."""
 _LEAST_TURNS = 2
 """Of a part."""
 _LANES = 4
 PAIR = 4
-"""Numbers for a row's largest score and its sum of weights, in shared memory: a whole vector."""
+"""Numbers for a row's largest score and its sum of weights: a whole vector."""
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """How keys are divided; numbers are indices of host code."""
+
+    count: Word
+    """Of parts."""
+    keys: Word
+    """Of a part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What blocks leave of their parts."""
+
+    array: Array
+    """Indexed by the part, then as the result is; behind a row's sums its largest score and sum of weights."""
+    buffer: ir.Value
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts; numbers are indices of host code."""
+    """The parts of a launch."""
 
-    count: Extent
-    keys: Word
-    """Of a part."""
-    sums: Array
-    """Indexed by the part, then as the result is."""
-    pairs: Array
-    """The same with two columns: largest score, sum of weights."""
-    buffers: tuple[ir.Value, ir.Value]
+    division: Division
+    memory: Memory | None
+    """None where the parts' blocks are a cluster, which puts them together itself."""
     width: int
-    """Results that a block without others stores at a time if ``wide``."""
+    """Results that a block stores at a time if ``wide``."""
     wide: ir.Value | bool
+
+    @property
+    def count(self) -> Word:
+        return self.division.count
 
     def several(self) -> ir.Value:
         """Whether there is more than one, in host code."""
-        return Word(rtcalls.index(1)).below(Word(self.count.value))
+        return Word(rtcalls.index(1)).below(self.count)
 
     def combine(self, job: Attention) -> None:
-        """Launch the kernel, if there are several parts, and free their memory."""
-        tiles.either(self.several(), lambda: _launch(job, self), lambda: None)
-        for buffer in self.buffers:
-            memref.DeallocOp(buffer)
+        """Launch the kernel that reads what blocks left, if there are several parts, and free the memory."""
+        if self.memory is None:
+            return
+        memory = self.memory
+        tiles.either(self.several(), lambda: _launch(job, self, memory), lambda: None)
+        memref.DeallocOp(memory.buffer)
 
 
-def plan(job: Attention, turn: int, blocks: int) -> Parts:
-    """So many parts that blocks, ``blocks`` for each multiprocessor, all run at once, none of them empty.
+def divide(job: Attention, turn: int) -> Division:
+    """So many parts that all blocks run at once, none of them empty; ``turn``: keys that a block reads at a time."""
+    return _division(job, turn, _wanted(job).least(_MOST))
 
-    ``turn``: keys that a block reads at a time.
-    """
+
+def divide_together(job: Attention, turn: int) -> Division:
+    """The same, of no more than a cluster's blocks; one less where multiprocessors do not come in such numbers."""
+    some = _wanted(job).least(MOST_TOGETHER)
+    whole = arith.OrIOp(some.below(3), some.equals(4)).result
+    fits = arith.OrIOp(whole, (_blocks(job, some) * 10).below(_places() * 9 + 1)).result
+    return _division(job, turn, some.where(fits, some - 1))
+
+
+def shares_clusters(job: Attention, division: Division) -> ir.Value:
+    """Whether clusters suffice, in host code: for the parts that are wanted, or to read at the speed of memory."""
+    few = division.count.below(MOST_TOGETHER + 1)
+    many = _places().below(_blocks(job, Word(rtcalls.index(_ENOUGH))) + 1)
+    return arith.OrIOp(few, many).result
+
+
+def _places() -> Word:
+    """Blocks that run at once."""
+    return Word(rtcalls.multiprocessors()) * _BLOCKS
+
+
+def _blocks(job: Attention, parts: Word) -> Word:
+    return Word(job.scores.batches()) * parts
+
+
+def _wanted(job: Attention) -> Word:
+    """Parts that there are places for."""
+    return Word(arith.MaxUIOp((_places() // Word(job.scores.batches())).value, rtcalls.index(1)).result)
+
+
+def _division(job: Attention, turn: int, most: Word) -> Division:
     turns = Word(job.scores.n.value).tiles(turn)
-    wanted = Word(rtcalls.multiprocessors()) * blocks // Word(job.scores.batches())
-    some = turns.tiles(_LEAST_TURNS).least(_MOST).least(Word(arith.MaxUIOp(wanted.value, rtcalls.index(1)).result))
-    each = Word(arith.CeilDivUIOp(turns.value, some.value).result)
-    count = Word(arith.CeilDivUIOp(turns.value, each.value).result)
-    sums, one = splitting.memory(job.output, count)
-    pairs, other = splitting.memory(replace(job.output, n=constant_index(2)), count)
+    some = turns.tiles(_LEAST_TURNS).least(most)
+    each = turns.tiles_of(some)
+    return Division(turns.tiles_of(each), each * turn)
+
+
+def together(job: Attention, division: Division) -> Parts:
+    """Parts whose blocks are a cluster."""
     width = epilogue.width(job.output.epilogue)
-    wide = extents.whole_vectors(job.output, width)
-    return Parts(Extent(count.value, None), each * turn, sums, pairs, (one, other), width, wide)
+    return Parts(division, None, width, extents.whole_vectors(job.output, width))
+
+
+def apart(job: Attention, division: Division) -> Parts:
+    """Parts that are left in memory, if there are several."""
+    array, buffer = splitting.memory(replace(job.output, n=constant_index(job.width + PAIR)), division.count)
+    return replace(together(job, division), memory=Memory(array, buffer))
 
 
 @contextmanager
 def launch(job: Attention, parts: Parts, threads: int, shared: int, told: Told) -> Iterator[tuple[Block, Word]]:
     """Emit a launch of a block for each part at the insertion point; the code that follows goes into its body."""
-    blocks, one = Word(job.scores.batches()) * Word(parts.count.value), rtcalls.index(1)
+    blocks, one = Word(job.scores.batches()) * parts.count, rtcalls.index(1)
     size = arith.ConstantOp(ir.IntegerType.get_signless(32), shared).result
-    sizes = ((blocks.value, one, one), (rtcalls.index(threads), one, one))
-    op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=size).operation
-    tiling.mark(op, "attention", 0, told.name, {**told.sizes, "threads": threads})
+    sizes = [blocks.value, one, one, rtcalls.index(threads), one, one]
+    cluster = [] if parts.memory else [parts.count.value, one, one]
+    op = _launched(sizes, cluster, size)
+    tiling.mark(op, "attention", 0, told.name, {**told.sizes, "threads": threads}, told.remarks)
+    if job.bounded:
+        tiling.give_registers(op, _BLOCKS)
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
@@ -96,6 +159,16 @@ def launch(job: Attention, parts: Parts, threads: int, shared: int, told: Told) 
         batch = tiles.indices(number // count, [narrow(each.value) for each in job.scores.batch])
         m, n, zero = narrow(job.scores.m.value), constant(job.width), constant(0)
         yield Block(op, job.output, narrow(body.arguments[3]), batch, zero, zero, m, n, n), number % count
+
+
+def _launched(sizes: Sequence[ir.Value], cluster: Sequence[ir.Value], shared: ir.Value) -> ir.Operation:
+    """A ``gpu.launch`` with an empty block; the bindings' own has no clusters."""
+    segments = ir.DenseI32ArrayAttr.get([0, *([1] * 6), *([int(bool(cluster))] * 3), 1])
+    operands = [*sizes, *cluster, shared]
+    op = ir.Operation.create("gpu.launch", [], operands, {"operandSegmentSizes": segments}, regions=1)
+    names = len(sizes) + len(cluster)
+    op.regions[0].blocks.append(*([ir.IndexType.get()] * (2 * names)), arg_locs=[ir.Location.current] * (2 * names))
+    return op
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +183,13 @@ class Share:
 
 def share(parts: Parts, part: Word, keys: Word, turn: int) -> Share:
     """The keys of a part, in a kernel."""
-    size = narrow(parts.keys.value)
+    size = narrow(parts.division.keys.value)
     begin = part * size
     count = (begin + size).least(keys) - begin
     return Share(begin, count // turn, count.tiles(turn))
 
 
-def _launch(job: Attention, parts: Parts) -> None:
+def _launch(job: Attention, parts: Parts, memory: Memory) -> None:
     one, rows = rtcalls.index(1), Word(job.output.m.value)
     blocks = rows * Word(job.output.batches())
     across = -(-job.width // (WARP * _LANES)) * WARP * _LANES
@@ -130,14 +203,16 @@ def _launch(job: Attention, parts: Parts) -> None:
     with ir.InsertionPoint(end):
         number, extent = narrow(body.arguments[0]), narrow(rows.value)
         batch = tiles.indices(number // extent, [narrow(each.value) for each in job.output.batch])
-        _Code(job, parts, narrow(body.arguments[3]), (*batch, (number % extent).index()), across).emit()
+        _Code(job, (parts, memory), narrow(body.arguments[3]), (*batch, (number % extent).index()), across).emit()
 
 
 class _Code:
     """The code of a block: one row."""
 
-    def __init__(self, job: Attention, parts: Parts, thread: Word, row: Sequence[ir.Value], across: int) -> None:
-        self.job, self.parts, self.thread, self.row, self.across = job, parts, thread, row, across
+    def __init__(
+        self, job: Attention, parts: tuple[Parts, Memory], thread: Word, row: Sequence[ir.Value], across: int
+    ) -> None:
+        self.job, (self.parts, self.memory), self.thread, self.row, self.across = job, parts, thread, row, across
         element = ir.F32Type.get()
         self.sums = Shared(element, [_WARPS, across], 0)
         self.pairs = Shared(element, [_WARPS, PAIR], _WARPS * across * 4)
@@ -165,15 +240,14 @@ class _Code:
         """A part's softmax and sums; of one that is none, nothing."""
         count = narrow(self.parts.count.value)
         at = [number.least(count - 1).index(), *self.row]
-        largest, total = (memref.LoadOp(self.parts.pairs.memory, [*at, rtcalls.index(n)]).result for n in range(2))
+        memory, width = self.memory.array.memory, self.job.width
+        largest, total = (memref.LoadOp(memory, [*at, rtcalls.index(width + n)]).result for n in range(2))
         there = number.below(count)
-        row = Row(
-            arith.SelectOp(there, largest, onlinesoftmax.number(float("-inf"))).result,
-            arith.SelectOp(there, total, onlinesoftmax.number(0.0)).result,
-        )
+        row = Row(*onlinesoftmax.there(there, [largest], float("-inf")), *onlinesoftmax.there(there, [total]))
         places = [each.least(self.job.width - _LANES) for each in self._columns(lane)]
         kind = ir.F32Type.get()
-        return row, [load_vector(self.parts.sums.memory, [*at, each.index()], _LANES, kind) for each in places]
+        sums = [load_vector(memory, [*at, each.index()], _LANES, kind) for each in places]
+        return row, onlinesoftmax.there(there, sums)
 
     def _together(self, rows: Sequence[Row], sums: Sequence[Sequence[ir.Value]]) -> tuple[Row, list[ir.Value]]:
         merged = onlinesoftmax.merged(rows, self.job.scale)
@@ -181,7 +255,8 @@ class _Code:
         done = []
         for parts in zip(*sums, strict=True):
             scaled = [
-                arith.MulFOp(part, _like(factor, part)).result for part, factor in zip(parts, factors, strict=True)
+                arith.MulFOp(part, onlinesoftmax.like(factor, part)).result
+                for part, factor in zip(parts, factors, strict=True)
             ]
             done.append(onlinesoftmax.total(scaled))
         return merged, done
@@ -196,7 +271,3 @@ class _Code:
         at = Place(tuple(batch), row, self.thread.index())
         done = self.job.output.epilogue
         done.store(done.values(value, at), at)
-
-
-def _like(factor: ir.Value, part: ir.Value) -> ir.Value:
-    return bodies.broadcast(factor, _LANES) if isinstance(part.type, ir.VectorType) else factor

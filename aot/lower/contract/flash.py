@@ -4,39 +4,82 @@ In: two problems that belong together (``attention``), at a place in host code: 
 of values with the scores' softmax as weights. Out: descriptors and a ``gpu.launch`` whose kernel only sm_90a images
 hold. The scores are never in memory.
 
-A block has 64 queries for each of two or three consumer warpgroups (``flashconsumer``); a producer thread copies them,
-and keys and values, 128 or 96 at a time, into two rings. As many blocks as there are multiprocessors go from tile to
-tile, and the producer runs ahead; but where keys are many and causal, a block for each tile, the longest ones first.
+A block has 64 queries for each of two or three consumer warpgroups (``flashconsumer``); one thread copies them, and one
+or two keys and values, 128 or 96 at a time, into two rings. As many blocks as there are multiprocessors go from tile to
+tile, and these threads run ahead; the first one works out where a tile lies, and leaves that beside its queries.
+
+Causal tiles are of different lengths. Those of some products, as many as share a cache, go by length; with every such
+section, and with every turn of the blocks, the order changes its direction: so all blocks have about as much to do, and
+the last tiles are short ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, extents, flashjob, hopper, tiles, wgmmafit
+from aot.lower.contract import boxes, extents, hopper, registers, tiles, wgmmafit
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.flashconsumer import Consumer
-from aot.lower.contract.flashjob import KEY, SQUARE, STAGES, TALL, VALUE, Attention, Ring, Tile
-from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARPGROUP
+from aot.lower.contract.flashjob import (
+    KEY,
+    NARROW,
+    PLACE_BYTES,
+    SQUARE,
+    STAGES,
+    TALL,
+    VALUE,
+    Attention,
+    Layout,
+    Ring,
+    Tile,
+)
+from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.words import Word, constant, narrow
 
 NEED = "sm_90a"
 _FEW_KEYS = 1024
-"""Of causal attention: up to so many, blocks go from tile to tile. Others: more are for three warpgroups."""
+"""More are for three warpgroups."""
 _TALL_WIDTH = 64
 """Elements of a query for which three warpgroups have registers."""
+_TALL_TIME, _TIME = 7, 5
+"""What a tile of three warpgroups takes, to one of two."""
+_TOGETHER, _CACHED_BYTES = 32, 1 << 24
+"""Products whose causal tiles are sorted together: so many, or more if these bytes hold their keys and values."""
 
 
 def launch(job: Attention) -> None:
     """Emit the launch at the insertion point: where pieces are many, more queries share them if registers suffice."""
-    is_tall = not job.causal and (job.depth, job.width) == (_TALL_WIDTH, _TALL_WIDTH)
-    few = extents.at_most(job.scores.n, _FEW_KEYS) if is_tall else True
-    tiles.either(few, lambda: _launch(job), lambda: _launch(replace(job, shape=TALL)))
+    if job.bounded:
+        wide = max(job.depth, job.width) > _TALL_WIDTH and not job.causal
+        _launch(replace(job, shape=NARROW if wide else SQUARE))
+        return
+    tall = replace(job, shape=TALL)
+    tiles.either(_is_square(job, tall), lambda: _launch(job), lambda: _launch(tall))
+
+
+def _is_square(job: Attention, tall: Attention) -> ir.Value | bool:
+    """Whether two warpgroups are enough: for few keys, and where their waves on the multiprocessors take less."""
+    if job.causal or (job.depth, job.width) != (_TALL_WIDTH, _TALL_WIDTH):
+        return True
+    few = extents.at_most(job.scores.n, _FEW_KEYS)
+    if few is True:
+        return True
+    fits = (_waves(job) * _TIME).below(_waves(tall) * _TALL_TIME)
+    return fits if few is False else arith.OrIOp(few, fits).result
+
+
+def _tiles(job: Attention) -> tuple[Word, Word]:
+    """Tiles below each other, and all of them, in host code."""
+    down = Word(job.scores.m.value).tiles(job.shape.queries)
+    return down, down * Word(job.scores.batches())
+
+
+def _waves(job: Attention) -> Word:
+    return _tiles(job)[1].tiles_of(Word(rtcalls.multiprocessors()))
 
 
 def _launch(job: Attention) -> None:
@@ -48,13 +91,14 @@ def _launch(job: Attention) -> None:
     result = (
         boxes.of_result(output.epilogue.stores[0][0], output, shape.queries // shape.groups) if job.staged else None
     )
-    down = Word(scores.m.value).tiles(shape.queries)
-    count = down * Word(scores.batches())
-    one, threads = rtcalls.index(1), WARPGROUP * (1 + shape.groups)
-    memory = arith.ConstantOp(ir.IntegerType.get_signless(32), flashjob.layout(job)[-1] + Ring.BYTES + ATOM).result
-    sizes = ((_blocks(job, count).value, one, one), (rtcalls.index(threads), one, one))
+    down, count = _tiles(job)
+    blocks = count.least(Word(rtcalls.multiprocessors()))
+    one, threads, layout = rtcalls.index(1), WARPGROUP * (1 + shape.groups), Layout(job)
+    memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
+    sizes = ((blocks.value, one, one), (rtcalls.index(threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory)
-    told = {"queries": shape.queries, "keys": shape.keys, "depth": job.depth, "width": job.width, "stages": STAGES}
+    told = {"queries": shape.queries, "keys": shape.keys, "depth": job.depth, "width": job.width}
+    told["stages"] = STAGES
     tiling.mark(op.operation, "attention", 0, "flash", told, ("causal",) if job.causal else ())
     imageneeds.mark(op.operation, NEED)
     body = op.operation.regions[0].blocks[0]
@@ -62,14 +106,6 @@ def _launch(job: Attention) -> None:
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
         Kernel(job, (queries, keys, values), result, body, (down, count)).emit()
-
-
-def _blocks(job: Attention, count: Word) -> Word:
-    some = count.least(Word(rtcalls.multiprocessors()))
-    if not job.causal:
-        return some
-    few = extents.at_most(job.scores.n, _FEW_KEYS)
-    return (some if few else count) if isinstance(few, bool) else some.where(few, count)
 
 
 class Kernel:
@@ -83,30 +119,30 @@ class Kernel:
         body: ir.Block,
         counts: tuple[Word, Word],
     ) -> None:
-        self.job, self.shape = job, job.shape
+        self.job, self.shape, self.layout = job, job.shape, Layout(job)
         self.queries, self.sides, self.result = sides[0], sides[1:], result
         self.thread, self.first, self.stride = (narrow(body.arguments[number]) for number in (3, 0, 6))
         self.m, self.keys = narrow(job.scores.m.value), narrow(job.scores.n.value)
-        self.tiles, self.count = (narrow(each.value) for each in counts)
+        self.down, self.count = (narrow(each.value) for each in counts)
         self.loops = [narrow(each.value) for each in job.scores.batch]
         self.shared = hopper.shared_memory(ATOM)
-        self.starts = flashjob.layout(job)
-        self.ring = Ring(self.shared + self.starts[-1])
+        self.ring = Ring(self.shared + self.layout.barriers)
         self.extents = (job.depth, job.width)
         self.group = self.thread // WARPGROUP
         self.lane = self.thread % WARPGROUP
-
-    def bytes(self, side: int) -> int:
-        """Of a piece of keys or values."""
-        return self.shape.keys * self.extents[side] * 2
+        self.turns = self._turns()
 
     def stage(self, side: int, slot: Word) -> Word:
         """Where a piece lies."""
-        return self.shared + self.starts[side] + slot * self.bytes(side)
+        return self.shared + self.layout.ring(side) + slot * self.layout.piece(side)
 
     def query_stage(self, slot: Word) -> Word:
         """Where a tile of queries lies."""
-        return self.shared + slot * flashjob.query_bytes(self.job)
+        return self.shared + slot * self.layout.queries
+
+    def place(self, slot: Word) -> Word:
+        """Where the tile that they are of is described."""
+        return self.shared + self.layout.places + slot * PLACE_BYTES
 
     def emit(self) -> None:
         """All of it."""
@@ -116,60 +152,95 @@ class Kernel:
 
     def _consume(self) -> None:
         hopper.registers(self.shape.registers[1], more=True)
-        self.each_tile(Consumer(self).tile)
+        Consumer(self).emit()
 
-    def each_tile(self, work: Callable[[Tile], None]) -> None:
-        """Code for each of the block's tiles."""
-        before = [constant(0).value] if self.job.causal else []
-        loop = scf.ForOp(self.first.value, self.count.value, self.stride.value, before)
-        with ir.InsertionPoint(loop.body):
-            used = Word(loop.inner_iter_args[0]) if self.job.causal else None
-            tile = self.place(Word(loop.induction_variable), used)
-            work(tile)
-            scf.YieldOp([(used + tile.pieces).value] if used else [])
+    # ---------------------------------------------------------------- which tiles
 
-    def place(self, number: Word, used: Word | None) -> Tile:
-        """Where a tile lies; ``used``: pieces of the tiles before it, where these have different numbers of them."""
-        turn = (number - self.first) // self.stride
-        around = number // self.tiles
-        # Tiles of different lengths for a block that takes several: their order moves on with the loops around.
-        row = (number % self.tiles + around) % self.tiles
-        pieces = self.keys.tiles(self.shape.keys)
-        if self.job.causal:
-            row = self.tiles - 1 - row
-            assert self.shape is SQUARE
-            # As many keys in a piece as queries in a tile: of all pieces but the last one all are seen.
-            pieces = pieces.least(row + 1)
-        used = turn * pieces if used is None else used
-        return Tile(number, row * self.shape.queries, _indices(around, self.loops), pieces, used, turn)
+    def _turns(self) -> Word:
+        """Tiles of the block."""
+        whole, left = self.count // self.stride, self.count % self.stride
+        return (whole + 1).where(self._nth(whole).below(left), whole)
+
+    def _nth(self, turn: Word) -> Word:
+        """The block's place among all in a turn."""
+        return self.first.where((turn & 1).equals(0), self.stride - 1 - self.first)
+
+    def _tile(self, turn: Word) -> Tile:
+        number, pieces = turn * self.stride + self._nth(turn), self.keys.tiles(self.shape.keys)
+        more = constant(1).where((turn + 1).below(self.turns), 0)
+        if not self.job.causal:
+            return Tile(number % self.down * self.shape.queries, pieces, more, self._indices(number // self.down))
+        # As many keys in a piece as queries in a tile: of all pieces but the last one all are seen.
+        assert self.shape.keys == self.shape.queries
+        per, products = self._together(), self.count // self.down
+        section, inside = number // (per * self.down), number % (per * self.down)
+        begin = section * per
+        here = per.least(products - begin)
+        row = inside // here
+        longest_first = ((products.tiles_of(per) - section) & 1).equals(1)
+        row = (self.down - 1 - row).where(longest_first, row)
+        return Tile(row * self.shape.queries, pieces.least(row + 1), more, self._indices(begin + inside % here))
+
+    def _together(self) -> Word:
+        """Products whose tiles are sorted together."""
+        size = (self.job.depth + self.job.width) * 2
+        cached = constant(_CACHED_BYTES // size) // self.keys
+        return cached.where(constant(_TOGETHER).below(cached), _TOGETHER)
+
+    def _indices(self, number: Word) -> tuple[Word, ...]:
+        """Indices of the loops around a product from their common number."""
+        found: list[Word] = []
+        for size in reversed(self.loops[1:]):
+            found.insert(0, number % size)
+            number = number // size
+        return (number, *found) if self.loops else ()
 
     # ---------------------------------------------------------------- the producer
 
     def _produce(self) -> None:
+        """Where copies are large, keys do not wait behind values whose places are not free."""
         hopper.registers(self.shape.registers[0], more=False)
-        hopper.when(self.thread.equals(0), lambda: self.each_tile(self._copy_tile))
+        if max(self.extents) > _TALL_WIDTH:
+            hopper.when(self.thread.equals(0), lambda: self._copy_all((KEY,)))
+            hopper.when(self.thread.equals(WARP), lambda: self._copy_all((VALUE,)))
+        else:
+            hopper.when(self.thread.equals(0), lambda: self._copy_all((KEY, VALUE)))
 
-    def _copy_tile(self, tile: Tile) -> None:
-        slot = tile.turn & 1
-        hopper.wait(self.ring.queries_empty(slot), (tile.turn // 2 & 1) ^ 1)
+    def _copy_all(self, sides: tuple[int, ...]) -> None:
+        """All of the block's keys, with the queries, or all values, or both."""
+        zero = constant(0)
+        loop = scf.ForOp(zero.value, self.turns.value, constant(1).value, [zero.value])
+        with ir.InsertionPoint(loop.body):
+            turn, used = Word(loop.induction_variable), Word(loop.inner_iter_args[0])
+            tile = self._tile(turn)
+            if KEY in sides:
+                self._copy_queries(tile, turn)
+            # Not known when it is compiled, even where it could be: a loop of few turns would be unrolled, and spill.
+            pieces = scf.ForOp(zero.value, registers.here(tile.pieces).value, constant(1).value)
+            with ir.InsertionPoint(pieces.body):
+                piece = Word(pieces.induction_variable)
+                # They go on around the ring from tile to tile.
+                for side in sides:
+                    self._copy(side, tile, piece, used + piece)
+                scf.YieldOp([])
+            scf.YieldOp([(used + tile.pieces).value])
+
+    def _copy_queries(self, tile: Tile, turn: Word) -> None:
+        slot = turn & 1
+        hopper.wait(self.ring.queries_empty(slot), (turn // 2 & 1) ^ 1)
+        tile.write(self.place(slot))
         barrier = self.ring.queries_full(slot)
-        hopper.expect(barrier, constant(flashjob.query_bytes(self.job)))
+        hopper.expect(barrier, constant(self.layout.queries))
         for part in range(self.job.depth // DEPTH):
             at = self.queries.at(constant(part * DEPTH), tile.m0, tile.batch)
             target = self.query_stage(slot) + part * self.shape.queries * SWIZZLE_ROW
             hopper.load_tile(target, self.queries.map, at, barrier)
-        loop = scf.ForOp(constant(0).value, tile.pieces.value, constant(1).value)
-        with ir.InsertionPoint(loop.body):
-            for side in (KEY, VALUE):
-                self._copy(side, tile, Word(loop.induction_variable))
-            scf.YieldOp([])
 
-    def _copy(self, side: int, tile: Tile, piece: Word) -> None:
-        number = tile.used + piece
+    def _copy(self, side: int, tile: Tile, piece: Word, number: Word) -> None:
         slot = number % STAGES
         hopper.wait(self.ring.empty(side, slot), (number // STAGES & 1) ^ 1)
         barrier = self.ring.full(side, slot)
-        hopper.expect(barrier, constant(self.bytes(side)))
+        hopper.expect(barrier, constant(self.layout.piece(side)))
         for part in range(self.extents[side] // DEPTH):
             at = self.sides[side].at(constant(part * DEPTH), piece * self.shape.keys, tile.batch)
             target = self.stage(side, slot) + part * self.shape.keys * SWIZZLE_ROW
@@ -177,16 +248,7 @@ class Kernel:
 
 
 def stages_results(job: Attention) -> bool:
-    """Whether TMA can store a job's results, of 16 bits, from where the queries were."""
+    """Whether TMA can store a job's results, of 16 bits."""
     (array, _), *others = job.output.epilogue.stores
     element = ir.MemRefType(array.memory.type).element_type
     return not others and wgmmafit.can_stage(job.output) and rtcalls.storage_bytes(element) == 2
-
-
-def _indices(number: Word, loops: list[Word]) -> tuple[Word, ...]:
-    """Indices of the loops around it from their common number."""
-    found: list[Word] = []
-    for size in reversed(loops[1:]):
-        found.insert(0, number % size)
-        number = number // size
-    return (number, *found) if loops else ()

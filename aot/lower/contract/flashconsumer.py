@@ -2,8 +2,8 @@
 
 In: the kernel; a tile of queries. Out: the code that waits for keys and values, computes, and stores.
 
-The scores of the next piece are begun before the sum with this one's weights, so that tensor cores work while weights
-are computed; weights stay in registers, as the sum's left factor.
+The scores of the next piece, or of the next tile's first one, are begun before the sum with this one's weights, so that
+tensor cores work while weights are computed; weights stay in registers, as the sum's left factor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlir import ir
 from mlir.dialects import arith, llvm, scf, vector
 
 from aot.lower.contract import hopper, instructions, onlinesoftmax, registers
-from aot.lower.contract.boxes import DEPTH
+from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.epilogue import Place
 from aot.lower.contract.flashjob import KEY, STAGES, VALUE, State, Tile
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
@@ -38,52 +38,80 @@ class Consumer:
         self.keys = self.job.shape.keys
         self.undefined = llvm.UndefOp(hopper.sums(self.keys)).result
 
-    def _know(self, thread: Word, tile: Tile) -> None:
+    def emit(self) -> None:
+        """Compute and store the results of all of the block's tiles."""
+        zero, leads = constant(0), self.kernel.lane.equals(0)
+        self._await_queries(zero)
+        scores = self._begin_scores(self._await(KEY, zero), self._queries(zero))
+        hopper.await_products(0)
+        hopper.when(leads, lambda: hopper.arrive(self.ring.empty(KEY, zero)))
+        begin = [zero.value, zero.value, scores]
+        loop = scf.WhileOp([each.type for each in begin], begin)
+        # The first tile is always there; the one that leaves says whether another one is.
+        for region in loop.operation.regions:
+            region.blocks.append(*(each.type for each in begin))
+        block, after = (region.blocks[0] for region in loop.operation.regions)
+        with ir.InsertionPoint(block):
+            turn, used, scores = block.arguments
+            self._tile(Word(turn), Word(used), scores)
+        with ir.InsertionPoint(after):
+            scf.YieldOp(list(after.arguments))
+        if self.kernel.result is not None:
+            hopper.when(leads, lambda: hopper.await_stores(0))
+
+    def _know(self, thread: Word, turn: Word) -> None:
         """Work out a thread's place in a tile."""
         lane = thread % WARPGROUP
-        self.at, self.consumer, self.leads = tile, thread // WARPGROUP - 1, lane.equals(0)
+        self.at = Tile.read(self.kernel.place(turn & 1), len(self.kernel.loops))
+        self.consumer, self.leads = thread // WARPGROUP - 1, lane.equals(0)
         self.warp, self.lane = lane // WARP, lane % WARP
-        self.row = tile.m0 + self.consumer * _ROWS + self.warp * 16 + self.lane // 4
+        self.row = self.at.m0 + self.consumer * _ROWS + self.warp * 16 + self.lane // 4
         self.pair = self.lane % 4 * 2
 
-    def tile(self, tile: Tile) -> None:
-        """Compute and store a tile's results."""
-        self._know(self.kernel.thread, tile)
-        slot = tile.turn & 1
-        self.left = hopper.matrix(self._mine(), 16)
-        hopper.wait(self.ring.queries_full(slot), tile.turn // 2 & 1)
-        scores = self._begin_scores(constant(0))
-        hopper.await_products(0)
-        self._release(KEY, constant(0))
-        zero = onlinesoftmax.number(0.0)
+    def _tile(self, turn: Word, used: Word, scores: ir.Value) -> None:
+        """Compute and store a tile's results; its first scores are there, and in the end the next one's.
+
+        ``used``: pieces of the tiles before it, whose number goes on. Ends with the condition of the loop over tiles.
+        """
+        self._know(self.kernel.thread, turn)
+        zero, self.used = onlinesoftmax.number(0.0), used
+        self.left = self._queries(turn)
         first = State(scores, [zero] * (self.job.width // 2), (onlinesoftmax.start(), onlinesoftmax.start()))
-        # Not known when it is compiled, even where it could be: a loop of few turns would be unrolled, and spill.
-        last = registers.here(tile.pieces - 1)
+        last = self.at.pieces - 1
         loop = scf.ForOp(constant(0).value, last.value, constant(1).value, first.flat())
         with ir.InsertionPoint(loop.body):
             state = self._piece(Word(loop.induction_variable), State.of(list(loop.inner_iter_args)), last=False)
             scf.YieldOp(state.flat())
-        # Places are worked out again: the loop has no registers for them.
-        again = self.kernel.place(registers.here(tile.number), tile.used if self.job.causal else None)
-        self._know(registers.here(self.kernel.thread), again)
-        last = self.at.pieces - 1
-        state = self._piece(last, State.of(list(loop.results)), last=True)
-        self._release(VALUE, last)
-        self._store(state)
-        hopper.when(self.leads, lambda: hopper.arrive(self.ring.queries_empty(self.at.turn & 1)))
+        # Places are worked out again, and once more: products leave no registers for them.
+        turn = registers.here(turn)
+        self._know(registers.here(self.kernel.thread), turn)
+        self.turn, self.more = turn, self.at.more.equals(1)
+        self.left = self._queries(turn + 1)
+        state = self._piece(self.at.pieces - 1, State.of(list(loop.results)), last=True)
+        turn = registers.here(turn)
+        self._know(registers.here(self.kernel.thread), turn)
+        self._store(state, turn)
+        scf.ConditionOp(self.more, [(turn + 1).value, (used + self.at.pieces).value, state.scores])
 
-    def _mine(self) -> Word:
-        """Where this warpgroup's queries lie."""
-        return self.kernel.query_stage(self.at.turn & 1) + self.consumer * (_ROWS * SWIZZLE_ROW)
+    def _await_queries(self, turn: Word) -> None:
+        hopper.wait(self.ring.queries_full(turn & 1), turn // 2 & 1)
 
-    def _begin_scores(self, piece: Word) -> ir.Value:
-        """Begin the products of all queries with a piece's keys."""
-        number = self.at.used + piece
+    def _queries(self, turn: Word) -> Word:
+        """This warpgroup's, as products want them."""
+        consumer = registers.here(self.kernel.thread) // WARPGROUP - 1
+        return hopper.matrix(self.kernel.query_stage(turn & 1) + consumer * (_ROWS * SWIZZLE_ROW), 16)
+
+    def _await(self, side: int, number: Word) -> Word:
+        """Wait for a piece of keys or values; its place in the ring."""
         slot = number % STAGES
-        hopper.wait(self.ring.full(KEY, slot), number // STAGES & 1)
+        hopper.wait(self.ring.full(side, slot), number // STAGES & 1)
+        return slot
+
+    def _begin_scores(self, slot: Word, queries: Word) -> ir.Value:
+        """Begin the products of all queries with a piece's keys."""
         right = hopper.matrix(self.kernel.stage(KEY, slot), 16)
         hopper.begin_products()
-        left, total = registers.here(self.left), self.undefined
+        left, total = registers.here(queries), self.undefined
         for step in range(self.job.depth // _STEP):
             part, inside = divmod(step * _STEP, DEPTH)
             one = hopper.moved(left, part * self.job.shape.queries * SWIZZLE_ROW + inside * 2)
@@ -92,11 +120,8 @@ class Consumer:
         hopper.end_products()
         return total
 
-    def _begin_sums(self, piece: Word, weights: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
+    def _begin_sums(self, slot: Word, weights: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
         """Begin to add a piece's values with these weights."""
-        number = self.at.used + piece
-        slot = number % STAGES
-        hopper.wait(self.ring.full(VALUE, slot), number // STAGES & 1)
         right = hopper.matrix(self.kernel.stage(VALUE, slot), self.keys * SWIZZLE_ROW)
         hopper.begin_products()
         for step in range(self.keys // _STEP):
@@ -106,52 +131,77 @@ class Consumer:
         hopper.end_products()
         return sums
 
-    def _release(self, side: int, piece: Word, condition: ir.Value | None = None) -> None:
+    def _release(self, side: int, number: Word, condition: ir.Value | None = None) -> None:
         mine = self.leads if condition is None else arith.AndIOp(condition, self.leads).result
-        slot = (self.at.used + piece) % STAGES
-        hopper.when(mine, lambda: hopper.arrive(self.ring.empty(side, slot)))
+        hopper.when(mine, lambda: hopper.arrive(self.ring.empty(side, number % STAGES)))
 
     def _piece(self, piece: Word, state: State, *, last: bool) -> State:
-        """Weights of a piece; the next one's scores and the sums with these weights run when it ends."""
+        """Weights of a piece; the next one's scores are there when it ends, and the sums with these weights run.
+
+        Behind the last piece the next tile's first one comes. Without one, products are of what lies there, for nobody.
+        """
+        number, more = self.used + piece, self.more if last else None
         scores = self._scores(piece, state.scores, last=last)
         rows = [[scores[n] for n in range(len(scores)) if n % 4 // 2 == half] for half in range(2)]
         done = [onlinesoftmax.add(each, row, self.job.scale) for each, row in zip(rows, state.rows, strict=True)]
         weights = [done[n % 4 // 2].weights[n // 4 * 2 + n % 2] for n in range(len(scores))]
         # The sums with the weights before are done from here on.
         hopper.await_products(0)
-        words = self._packed(registers.held(weights))
         before = arith.CmpIOp(arith.CmpIPredicate.ne, piece.value, constant(0).value).result
-        self._release(VALUE, piece - 1, before)
+        self._release(VALUE, number - 1, before)
+        words = self._packed(registers.held(weights))
         sums = [arith.MulFOp(value, done[n % 4 // 2].factor).result for n, value in enumerate(state.sums)]
         together = registers.held([*sums, *words])
         sums, words = together[: len(sums)], together[len(sums) :]
-        following = state.scores if last else self._begin_scores(piece + 1)
-        sums = self._begin_sums(piece, words, sums)
+        following = self._begin_scores(self._await_next(number + 1, last=last), self.left)
+        sums = self._begin_sums(self._await(VALUE, number), words, sums)
+        hopper.await_products(1)
+        self._release(KEY, number + 1, more)
         if last:
             hopper.await_products(0)
-        else:
-            hopper.await_products(1)
-            self._release(KEY, piece + 1)
+            self._release(VALUE, number)
         return State(following, sums, (done[0].row, done[1].row))
+
+    def _await_next(self, number: Word, *, last: bool) -> Word:
+        """Wait for a piece of keys, behind the last one with its queries and if there is one; its place in the ring."""
+        if not last:
+            return self._await(KEY, number)
+
+        def wait() -> None:
+            self._await_queries(self.turn + 1)
+            self._await(KEY, number)
+
+        hopper.when(self.more, wait)
+        return number % STAGES
 
     def _scores(self, piece: Word, total: ir.Value, *, last: bool) -> list[ir.Value]:
         """What the source makes of a thread's scores; of keys in the last piece that a query does not see, nothing."""
         found: list[ir.Value] = []
         kind = ir.VectorType.get([2], ir.F32Type.get())
         first = piece * self.keys + self.pair
-        limits = [self._limit(half, first) for half in range(2)] if last else []
         for block in range(self.keys // 8):
             for half in range(2):
                 pair = [hopper.element_of(total, 4 * block + 2 * half + number) for number in range(2)]
                 at = self._place(self.row + 8 * half, first + 8 * block)
                 made = self.job.epilogue.values(vector.FromElementsOp(kind, pair).result, at)[0]
-                values = [vector.ExtractOp(made, [], [number]).result for number in range(2)]
-                found += (
-                    [onlinesoftmax.seen(each, 8 * block + n, limits[half]) for n, each in enumerate(values)]
-                    if last
-                    else values
-                )
-        return found
+                found += [vector.ExtractOp(made, [], [number]).result for number in range(2)]
+        if not last:
+            return found
+        if self.job.causal or self.job.bounded:
+            # What is read beside the scores leaves no registers for them in two forms.
+            return self._seen(found, first)
+        whole = arith.CmpIOp(arith.CmpIPredicate.ule, ((piece + 1) * self.keys).value, self.kernel.keys.value).result
+        branch = scf.IfOp(whole, [each.type for each in found], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            scf.YieldOp(found)
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp(self._seen(found, first))
+        return list(branch.results)
+
+    def _seen(self, scores: list[ir.Value], first: Word) -> list[ir.Value]:
+        """A thread's scores; nothing of keys that a query does not see."""
+        limits = [self._limit(half, first) for half in range(2)]
+        return [onlinesoftmax.seen(each, 8 * (n // 4) + n % 2, limits[n % 4 // 2]) for n, each in enumerate(scores)]
 
     def _limit(self, half: int, first: Word) -> Word:
         """Places from ``first`` on that a query sees; none if it is negative."""
@@ -171,11 +221,18 @@ class Consumer:
         pairs = [vector.FromElementsOp(kind, weights[first : first + 2]).result for first in range(0, len(weights), 2)]
         return [instructions.packed(arith.TruncFOp(narrow, pair).result).value for pair in pairs]
 
-    def _store(self, state: State) -> None:
+    def _store(self, state: State, turn: Word) -> None:
         """Divide by the sums of weights, and give each pair of a row to the source's own operations."""
         self.factors = [onlinesoftmax.inverse(row, zeros=self.job.zeros) for row in state.rows]
-        if self.kernel.result is not None:
-            self._store_tile(state)
+        target, barrier = self.kernel.result, self.consumer + 1
+        if target is not None:
+            # Those of the tile before are gone long since.
+            hopper.when(self.leads, lambda: hopper.await_stores(0))
+        hopper.warpgroup_sync(barrier)
+        # All threads know where the tile lies.
+        hopper.when(self.leads, lambda: hopper.arrive(self.ring.queries_empty(turn & 1)))
+        if target is not None:
+            self._store_tile(state, target)
             return
         for half in range(2):
             row = self.row + 8 * half
@@ -187,13 +244,9 @@ class Consumer:
 
             hopper.when(row.below(self.kernel.m), store)
 
-    def _store_tile(self, state: State) -> None:
-        """Through shared memory, where this warpgroup's queries were, and TMA."""
-        target = self.kernel.result
-        assert target is not None
-        barrier = self.consumer + 1
-        hopper.warpgroup_sync(barrier)
-        mine = self._mine()
+    def _store_tile(self, state: State, target: Boxes) -> None:
+        """Through shared memory and TMA."""
+        mine = self.kernel.shared + self.kernel.layout.results + self.consumer * (_ROWS * SWIZZLE_ROW)
         chunks = [mine + chunk * self.job.shape.queries * SWIZZLE_ROW for chunk in range(self.job.width // _ROWS)]
         for chunk, buffer in enumerate(chunks):
 
@@ -204,13 +257,12 @@ class Consumer:
 
             hopper.store_halves(buffer + self.warp * (16 * SWIZZLE_ROW), self.lane, pair)
         hopper.fence_stores()
-        hopper.warpgroup_sync(barrier)
+        hopper.warpgroup_sync(self.consumer + 1)
 
         def send() -> None:
             for chunk, buffer in enumerate(chunks):
                 top = self.at.m0 + self.consumer * _ROWS
                 hopper.store_tile(target.map, target.at(constant(chunk * _ROWS), top, self.at.batch), buffer)
-            hopper.await_stores(0)
 
         hopper.when(self.leads, send)
 

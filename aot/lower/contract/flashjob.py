@@ -1,6 +1,6 @@
 """What a kernel of ``flash`` computes, how it lies in shared memory, and what goes from piece to piece.
 
-In: two problems that belong together. Out: sizes, and the state of a thread.
+In: two problems that belong together. Out: sizes and places; the state of a thread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from aot.lower.contract import hopper
+from aot.lower.contract import hopper, sharednumbers
 from aot.lower.contract.epilogue import Epilogue
 from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.problem import Problem
@@ -22,7 +22,9 @@ _ROWS = 64
 """Queries of a warpgroup."""
 KEY, VALUE = 0, 1
 """The two rings."""
-_BARRIER = 8
+_BARRIER, _WORD = 8, 4
+PLACE_BYTES = 8 * _WORD
+"""Of a Tile in shared memory: as many words as there can be."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Shape:
         return self.groups * _ROWS
 
 
-SQUARE, TALL = Shape(2, 128, (24, 240)), Shape(3, 96, (32, 160))
+SQUARE, NARROW, TALL = Shape(2, 128, (24, 240)), Shape(2, 96, (24, 240)), Shape(3, 96, (32, 160))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +78,43 @@ class Attention:
         return len(self.epilogue.arrays()) > 1
 
 
-def layout(job: Attention) -> tuple[int, int, int]:
-    """Where keys, values and barriers begin in shared memory; two tiles of queries come first."""
-    keys = 2 * query_bytes(job)
-    values = keys + STAGES * job.shape.keys * job.depth * 2
-    return keys, values, values + STAGES * job.shape.keys * job.width * 2
+@dataclass(frozen=True)
+class Layout:
+    """A block's shared memory: two tiles of queries, rings of keys and values, results, barriers, places of tiles."""
 
+    job: Attention
 
-def query_bytes(job: Attention) -> int:
-    """Of a block's queries."""
-    return job.shape.queries * job.depth * 2
+    @property
+    def queries(self) -> int:
+        """Bytes of a tile."""
+        return self.job.shape.queries * self.job.depth * 2
+
+    def piece(self, side: int) -> int:
+        """Bytes of a piece of keys or values."""
+        return self.job.shape.keys * (self.job.depth, self.job.width)[side] * 2
+
+    def ring(self, side: int) -> int:
+        """Where the keys' or the values' begins."""
+        return 2 * self.queries + side * STAGES * self.piece(KEY)
+
+    @property
+    def results(self) -> int:
+        """Where results that TMA stores lie."""
+        return self.ring(VALUE) + STAGES * self.piece(VALUE)
+
+    @property
+    def barriers(self) -> int:
+        return self.results + self.job.staged * self.job.shape.queries * self.job.width * 2
+
+    @property
+    def places(self) -> int:
+        """Where words about the two tiles lie."""
+        return self.barriers + (4 + 4 * STAGES) * _BARRIER
+
+    @property
+    def bytes(self) -> int:
+        """Of all of it, wherever it begins."""
+        return self.places + 2 * PLACE_BYTES + hopper.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,23 +136,29 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A tile of queries."""
+    """A tile of queries, as the producer leaves it beside them."""
 
-    number: Word
     m0: Word
-    batch: tuple[Word, ...]
     pieces: Word
     """Of keys that one of its queries sees."""
-    used: Word
-    """Pieces of the tiles before it: they go on around the rings."""
-    turn: Word
-    """Tiles before it."""
+    more: Word
+    """1 if the block has another tile behind it, else 0."""
+    batch: tuple[Word, ...]
+
+    def write(self, address: Word) -> None:
+        """To shared memory."""
+        for number, word in enumerate((self.m0, self.pieces, self.more, *self.batch)):
+            sharednumbers.write_word(address + number * _WORD, word)
+
+    @staticmethod
+    def read(address: Word, loops: int) -> Tile:
+        """From there; ``loops``: how many there are around a product."""
+        m0, pieces, more, *batch = (sharednumbers.read_word(address + number * _WORD) for number in range(3 + loops))
+        return Tile(m0, pieces, more, tuple(batch))
 
 
 class Ring:
     """Barriers: of two tiles of queries, and of each ring's stages."""
-
-    BYTES = (4 + 4 * STAGES) * _BARRIER
 
     def __init__(self, start: Word) -> None:
         self.start = start

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf, vector
+from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf
 
 from aot.lower.contract import instructions
 from aot.lower.contract.instructions import Kind
@@ -253,23 +253,6 @@ def added(total: ir.Value, products: ir.Value) -> ir.Value:
         value = arith.AddFOp(element_of(total, number), part).result
         made = llvm.InsertValueOp(made, value, ir.DenseI64ArrayAttr.get([number])).result
     return made
-
-
-def keep(address: Word, values: Sequence[ir.Value]) -> None:
-    """Four neighbouring sums go to shared memory."""
-    vectors = vector.FromElementsOp(_four(values[0].type), list(values)).result
-    llvm.StoreOp(vectors, pointer(address), alignment=16)
-
-
-def kept(address: Word, block: int, element: ir.Type) -> list[ir.Value]:
-    """Four neighbouring sums from the shared memory of a block of the cluster."""
-    remote = nvvm.MapaOp(ir.Type.parse("!llvm.ptr<7>"), pointer(address), constant(block).value).result
-    four = llvm.LoadOp(_four(element), remote, alignment=16).result
-    return [vector.ExtractOp(four, [], [number]).result for number in range(4)]
-
-
-def _four(element: ir.Type) -> ir.Type:
-    return ir.VectorType.get([4], element)
 
 
 def store_halves(start: Word, lane: Word, pair: Callable[[int, int], ir.Value]) -> None:

@@ -15,7 +15,17 @@ from mlir import ir
 from mlir.dialects import gpu, nvvm, scf
 
 from aot.lower import imageneeds
-from aot.lower.contract import boxes, decodemerge, decodeparts, flash, flashcopies, flashwarp, hopper, instructions
+from aot.lower.contract import (
+    boxes,
+    decodemerge,
+    decodeparts,
+    flash,
+    flashcopies,
+    flashwarp,
+    hopper,
+    instructions,
+    tiles,
+)
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.decode import MOST_ROWS
 from aot.lower.contract.decodemerge import Merge
@@ -32,8 +42,6 @@ _WARPS = WARPGROUP // WARP
 _TILE_BYTES = 16384
 """Of keys, or of values."""
 _STAGES = 3
-_BLOCKS = 2
-"""Of a multiprocessor."""
 _BARRIER = 8
 
 
@@ -73,14 +81,26 @@ class Layout:
 
 
 def launch(job: Attention, kind: Kind) -> None:
-    """Emit the launches at the insertion point."""
+    """Emit the launches at the insertion point: clusters, or blocks that leave their parts in memory."""
     layout = Layout(job.depth, job.width)
-    parts = decodeparts.plan(job, layout.keys, _BLOCKS)
+    division = decodeparts.divide(job, layout.keys)
+
+    def together() -> None:
+        parts = decodeparts.together(job, decodeparts.divide_together(job, layout.keys))
+        _launch(job, kind, layout, parts, ("cluster",))
+
+    def apart() -> None:
+        _launch(job, kind, layout, decodeparts.apart(job, division), ())
+
+    tiles.either(decodeparts.shares_clusters(job, division), together, apart)
+
+
+def _launch(job: Attention, kind: Kind, layout: Layout, parts: Parts, remarks: tuple[str, ...]) -> None:
     keys = boxes.of_factor(job.scores.right, job.scores.n, job.scores, layout.keys)
     values = boxes.of_factor(job.output.right, job.output.n, job.output, layout.keys, steps=layout.keys)
     told = {"rows": MOST_ROWS, "keys": layout.keys, "depth": job.depth, "width": job.width, "stages": _STAGES}
     threads = WARPGROUP + WARP
-    with decodeparts.launch(job, parts, threads, layout.bytes, Told("hopper-decode", told)) as (block, part):
+    with decodeparts.launch(job, parts, threads, layout.bytes, Told("hopper-decode", told, remarks)) as (block, part):
         imageneeds.mark(block.launch, flash.NEED)
         _Code(job, kind, layout, block, (parts, part)).emit(keys, values)
     parts.combine(job)

@@ -32,7 +32,7 @@ _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
 _SUM_BYTES = 4
 _HELD = 128
-"""Elements of its rows' queries that a lane of four may keep in registers."""
+"""Elements of its rows' queries, and of their sums, up to which a lane of four keeps queries in registers."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,14 @@ class Tile:
 
 _TILES = ((64, Tile(128, 32, 64)), (128, Tile(128, 32, 48)), (256, Tile(64, 16, 32)))
 """By the elements of a query or a value, which decide how much registers and shared memory hold."""
+_NARROW = ((64, Tile(128, 32, 64)), (128, Tile(128, 32, 32)), (256, Tile(64, 16, 32)))
+"""Where memory is read beside the scores, or queries stay in registers beside sums of more elements."""
 
 
 def tile_for(job: Attention) -> Tile:
     """The tile for a job."""
-    return next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
+    table = _NARROW if job.bounded or job.depth < job.width else _TILES
+    return next(tile for most, tile in table if max(job.depth, job.width) <= most)
 
 
 def launch(job: Attention, kind: Kind, need: str) -> None:
@@ -142,7 +145,7 @@ class _Code:
         self._finish(state, width, wide)
 
     def _holds(self) -> bool:
-        return self.tile.rows // flashwarp.SIXTEEN * self.job.depth <= _HELD
+        return self.tile.rows // flashwarp.SIXTEEN * max(self.job.depth, self.job.width) <= _HELD
 
     def _left(self) -> flashwarp.Left:
         count = self.tile.rows // flashwarp.SIXTEEN

@@ -18,6 +18,7 @@ from mlir.dialects import arith, llvm
 
 from aot.lower import devicemath
 from aot.lower.contract.words import Word, constant
+from aot.lower.fast import bodies
 
 _TO_POWERS_OF_TWO = math.log2(math.e)
 _QUAD = (1, 2)
@@ -138,6 +139,18 @@ def seen(score: ir.Value, place: int, limit: Word) -> ir.Value:
     """The score of a key, which counts if its place is below a limit that may be negative."""
     below = arith.CmpIOp(arith.CmpIPredicate.slt, constant(place).value, limit.value).result
     return arith.SelectOp(below, score, number(float("-inf"))).result
+
+
+def there(condition: ir.Value, values: Sequence[ir.Value], otherwise: float = 0.0) -> list[ir.Value]:
+    """Values of a part, or numbers that add nothing if there is no such part."""
+    return [arith.SelectOp(condition, each, like(number(otherwise), each)).result for each in values]
+
+
+def like(value: ir.Value, other: ir.Value) -> ir.Value:
+    """A number for each lane of another one."""
+    return (
+        bodies.broadcast(value, ir.VectorType(other.type).shape[0]) if isinstance(other.type, ir.VectorType) else value
+    )
 
 
 def across(value: ir.Value, combine: Combine) -> ir.Value:

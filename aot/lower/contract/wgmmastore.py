@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower import rtcalls
-from aot.lower.contract import boxes, hopper, wgmmarows, wgmmaswapped
+from aot.lower.contract import boxes, hopper, sharednumbers, wgmmarows, wgmmaswapped
 from aot.lower.contract.boxes import Boxes
 from aot.lower.contract.epilogue import Array, Place
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARPGROUP
@@ -179,7 +179,7 @@ class Split(Direct):
         hopper.warpgroup_sync(constant(1), self.kernel.tile.groups)
         for block in range(self.kernel.tile.columns // 8):
             values = [hopper.element_of(total, 4 * block + place) for place in range(4)]
-            hopper.keep(self.mine + block * self.step, values)
+            sharednumbers.keep(self.mine + block * self.step, values)
 
     def combine(self) -> None:
         tile = self.kernel.tile
@@ -189,7 +189,9 @@ class Split(Direct):
         for number in range(share):
             block = self.kernel.rank * share + number
             where = self.mine + block * self.step
-            parts = [hopper.kept(where, part, self.kernel.job.accumulator) for part in range(tile.splits)]
+            parts = [
+                sharednumbers.kept(where, constant(part), self.kernel.job.accumulator) for part in range(tile.splits)
+            ]
             sums = [_total([part[place] for part in parts]) for place in range(4)]
             self._block(corner, top, corner.n0 + block * 8, sums)
 

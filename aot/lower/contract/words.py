@@ -63,6 +63,10 @@ class Word:
         """How many tiles of a size it takes."""
         return (self + (size - 1)) // size
 
+    def tiles_of(self, size: Word) -> Word:
+        """The same for a size that is not known here."""
+        return Word(arith.CeilDivUIOp(self.value, size.value).result)
+
     def below(self, other: Word | int) -> ir.Value:
         """Whether it is smaller."""
         return arith.CmpIOp(arith.CmpIPredicate.ult, self.value, self._other(other)).result

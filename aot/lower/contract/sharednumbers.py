@@ -1,0 +1,49 @@
+"""Numbers in shared memory by their address: of this block, or of another one of its cluster.
+
+In: addresses as 32-bit words, values, at an insertion point in a kernel for sm_90a. Out: loads and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import llvm, nvvm, vector
+
+from aot.lower.contract.hopper import pointer
+from aot.lower.contract.words import Word
+
+
+def keep(address: Word, values: Sequence[ir.Value]) -> None:
+    """Four neighbouring sums go to shared memory."""
+    vectors = vector.FromElementsOp(_four(values[0].type), list(values)).result
+    llvm.StoreOp(vectors, pointer(address), alignment=16)
+
+
+def kept(address: Word, block: Word, element: ir.Type) -> list[ir.Value]:
+    """Four neighbouring sums from the shared memory of a block of the cluster."""
+    four = llvm.LoadOp(_four(element), _remote(address, block), alignment=16).result
+    return [vector.ExtractOp(four, [], [number]).result for number in range(4)]
+
+
+def kept_number(address: Word, block: Word) -> ir.Value:
+    """One f32 from there."""
+    return llvm.LoadOp(ir.F32Type.get(), _remote(address, block), alignment=4).result
+
+
+def write_word(address: Word, word: Word) -> None:
+    """A number goes to shared memory."""
+    llvm.StoreOp(word.value, pointer(address), alignment=4)
+
+
+def read_word(address: Word) -> Word:
+    """A number from there."""
+    return Word(llvm.LoadOp(ir.IntegerType.get_signless(32), pointer(address), alignment=4).result)
+
+
+def _remote(address: Word, block: Word) -> ir.Value:
+    return nvvm.MapaOp(ir.Type.parse("!llvm.ptr<7>"), pointer(address), block.value).result
+
+
+def _four(element: ir.Type) -> ir.Type:
+    return ir.VectorType.get([4], element)
