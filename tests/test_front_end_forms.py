@@ -538,3 +538,41 @@ def test_heads_are_projected_from_where_their_product_stores_them() -> None:
     """No kernel between the two products: the first one writes what the second one reads, rounded and transposed."""
     ir = build(HEADS, options=Options(capabilities=((8, 0),))).ir
     assert set(scheduled(ir)) <= {"pack", "mma", "combine", "matvec"}
+
+
+GATHERED = """
+func.func @f(%x: tensor<?x?xf32>, %y: tensor<?xi64>) -> tensor<f32> {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %n = tensor.dim %y, %c0 : tensor<?xi64>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%y : tensor<?xi64>) outs(%e : tensor<?xf32>) {
+  ^bb0(%q: i64, %old: f32):
+    %r = linalg.index 0 : index
+    %c = arith.index_cast %q : i64 to index
+    %v = tensor.extract %x[%r, %c] : tensor<?x?xf32>
+    %a = arith.negf %v : f32
+    linalg.yield %a : f32
+  } -> tensor<?xf32>
+  %es = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%z : f32) outs(%es : tensor<f32>) -> tensor<f32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>], iterator_types = ["reduction"]}
+      ins(%g : tensor<?xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%v: f32, %old: f32):
+    %a = arith.addf %v, %old : f32
+    linalg.yield %a : f32
+  } -> tensor<f32>
+  return %t : tensor<f32>
+}
+"""
+
+
+def test_a_sum_of_gathered_elements_is_no_work_of_one_thread() -> None:
+    program = build(GATHERED)
+    assert {"general", "one-thread"}.isdisjoint(scheduled(program.ir))
+    random = np.random.default_rng(8)
+    for rows in (1, 100, 3001):
+        x, y = random.standard_normal((rows, 7)).astype("f4"), random.integers(0, 7, rows)
+        want = -x[np.arange(rows), y].sum(dtype="f8")
+        np.testing.assert_allclose(program.call("f", x, y).results[0], want, rtol=1e-4, atol=1e-4)

@@ -22,6 +22,7 @@ from aot.lower.fast import (
     candidates,
     columns,
     forming,
+    gathered,
     places,
     pointwise,
     rows,
@@ -65,6 +66,7 @@ def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Ge
     for function in public_functions(module):
         name = mlir.symbol_name(function)
         tensors = tensor_arguments(function, by_name[name])
+        gathered.rewrite(function)
         for block in _blocks(function):
             _sink_fills(block)
             formed = forming.form(block, Extents(), tensors)
