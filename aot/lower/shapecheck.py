@@ -8,19 +8,24 @@ In: linalg on tensors or memrefs with dynamic extents, after fusion. Out: the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, cf, linalg, memref, tensor
 
 from aot import mlir
-from aot.lower import literals
+from aot.lower import literals, slicecheck
 from aot.lower.signature import public_functions
 from aot.model import Function
 
 _IN_KERNELS = frozenset({"scf.parallel", "scf.forall", "affine.parallel"})
 """Bodies of these become device code, where an assertion costs, and ends the process's context."""
+
+_COPIES = ("tensor.insert_slice", "memref.copy")
+_CONCATENATIONS = {"tensor.concat": "dim", "tosa.concat": "axis"}
+"""The attribute that says along which dimension."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,29 @@ class _Axis:
 
 def insert(module: ir.Module, functions: Sequence[Function]) -> None:
     """Put assertions in front of all linalg operations of host code, and simplify those that always hold."""
+    for op, function, signature in _host_operations(module, functions):
+        if op.name.startswith("linalg."):
+            _check(op, function, signature)
+        elif op.name in _COPIES and all(parent.name in slicecheck.ONCE for parent in mlir.parents(op)):
+            _check_copy(op, function, signature)
+
+
+def of_concatenations(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Put assertions in front of concatenations of host code, before they are taken apart into slices."""
+    for op, function, signature in _host_operations(module, functions):
+        if op.name in _CONCATENATIONS:
+            _check_parts(op, function, signature)
+
+
+def _host_operations(
+    module: ir.Module, functions: Sequence[Function]
+) -> Iterator[tuple[ir.Operation, ir.Operation, Function]]:
+    """Each with its function, and that one's signature."""
     by_name = {function.name: function for function in functions}
     for function in public_functions(module):
         for op in mlir.walk(function):
-            if op.name.startswith("linalg.") and not any(each.name in _IN_KERNELS for each in mlir.parents(op)):
-                _check(op, function, by_name[mlir.symbol_name(function)])
+            if not any(each.name in _IN_KERNELS for each in mlir.parents(op)):
+                yield op, function, by_name[mlir.symbol_name(function)]
 
 
 def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
@@ -72,6 +95,60 @@ def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> Non
                 _assert_inside(axis, loops)
             elif loops[position] is not axis:
                 _assert_equal(axis, loops[position])
+
+
+def _check_parts(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
+    """Parts have all extents in common, but for those that are added up."""
+    along = ir.IntegerAttr(op.attributes[_CONCATENATIONS[op.name]]).value
+    axes = [
+        _Axis(value, axis, ir.AffineExpr.get_dim(axis), _name(value, axis, number, op, function, signature))
+        for number, value in enumerate([*op.operands, op.results[0]])
+        for axis in range(ir.RankedTensorType(value.type).rank)
+    ]
+    whole = axes.pop(along - ir.RankedTensorType(op.results[0].type).rank)
+    loops = _loops([axis for axis in axes if axis.axis != along])
+    with ir.InsertionPoint(op), op.location:
+        for axis in axes:
+            if axis.axis != along and loops[axis.axis] is not axis and axis.value != op.results[0]:
+                _assert_equal(axis, loops[axis.axis])
+        parts = [axis for axis in axes if axis.axis == along]
+        if whole.static() is not None and any(part.static() is None for part in parts):
+            total = functools.reduce(lambda a, b: arith.AddIOp(a, b).result, [part.extent() for part in parts])
+            same = arith.CmpIOp(arith.CmpIPredicate.eq, total, whole.extent()).result
+            cf.AssertOp(same, f"dimension {along} of {op.name} must be {whole.static()}")
+
+
+def _check_copy(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
+    """What is copied has the extents of the place it goes to; in loops that is left alone, as slices are."""
+    if not all(ir.ShapedType(value.type).has_rank for value in list(op.operands)[:2]):
+        return
+    given, taken = (
+        [
+            _Axis(value, axis, ir.AffineExpr.get_dim(axis), _name(value, axis, number, op, function, signature))
+            for axis in range(ir.ShapedType(value.type).rank)
+        ]
+        for number, value in enumerate(list(op.operands)[:2])
+    )
+    with ir.InsertionPoint(op), op.location:
+        if op.name == "memref.copy":
+            for one, other in zip(given, taken, strict=True):
+                _assert_equal(one, other)
+            return
+        for one, size in zip(given, _sizes(op, len(given)), strict=False):
+            if isinstance(size, ir.Value) or one.static() != size:
+                wanted = size if isinstance(size, ir.Value) else _index(size)
+                same = arith.CmpIOp(arith.CmpIPredicate.eq, one.extent(), wanted).result
+                cf.AssertOp(same, f"{one.name} must be that of the slice it becomes")
+
+
+def _sizes(op: ir.Operation, rank: int) -> list[ir.Value | int]:
+    """Sizes of the slice without dimensions of one element that what is inserted lacks; [] if it is not sure which."""
+    _, _, offsets, count, _ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    dynamic = list(op.operands)[2 + offsets : 2 + offsets + count]
+    sizes = slicecheck.mixed(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]), dynamic)
+    if len(sizes) != rank:
+        sizes = [size for size in sizes if isinstance(size, ir.Value) or size != 1]
+    return sizes if len(sizes) == rank else []
 
 
 def _loops(axes: Sequence[_Axis]) -> dict[int, _Axis]:

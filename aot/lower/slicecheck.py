@@ -111,14 +111,15 @@ def _axes(op: ir.Operation) -> Iterator[_Axis]:
     values = list(op.operands)[1:]
     parts = []
     for name, count in zip(("static_offsets", "static_sizes", "static_strides"), segments[1:], strict=True):
-        parts.append(_mixed(ir.DenseI64ArrayAttr(op.attributes[name]), values[:count]))
+        parts.append(mixed(ir.DenseI64ArrayAttr(op.attributes[name]), values[:count]))
         values = values[count:]
     for number, (offset, size, stride) in enumerate(zip(*parts, strict=True)):
         extent = None if kind.is_dynamic_dim(number) else kind.get_dim_size(number)
         yield _Axis(number, offset, size, stride, extent)
 
 
-def _mixed(static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[ir.Value | int]:
+def mixed(static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[ir.Value | int]:
+    """Numbers where they are static, values where not."""
     values = iter(dynamic)
     unknown = ir.ShapedType.get_dynamic_size()
     return [next(values) if number == unknown else number for number in static]

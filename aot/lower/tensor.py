@@ -134,6 +134,7 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     mlir.run_passes(module, ["canonicalize"], "simplifying")
     if options.wide_accumulation:
         numerics.widen(module)
+    shapecheck.of_concatenations(module, functions)
     frontend.to_linalg(module)
     powers.lower(module)
     turnedfactors.fold(module)
