@@ -49,7 +49,7 @@ def _wished(found: list[Candidate], facts: Facts, choice: Choice) -> list[Candid
 
 def _takes_all(candidate: Candidate) -> bool:
     """Whether it can run wherever memory is aligned and a row has a few vectors."""
-    limits = (candidate.most, candidate.multiple, candidate.sliced, candidate.shared)
+    limits = (candidate.most, candidate.multiple, candidate.sliced, candidate.shared, candidate.most_rows)
     return not any(limits)
 
 
