@@ -41,6 +41,8 @@ _ABI = ".abi3."
 """In the file name of an extension for every ordinary Python."""
 BUILT = "cmake"
 """CMake's folder in that of the wheel."""
+_CONFIGURED = ("CMakeCache.txt", "build.ninja")
+"""Files of it without which nothing is built there."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,10 @@ def _raw(tree: Path, folder: Path, options: Options) -> Path:
         return _backend(tree, made, options, built)
     stamp = Stamp(folder / "backend.json", f"{packid.identity()} {options} {renewal.recipe(tree)}")
     name = stamp.read(str)
-    data = None
-    if name is not None and not options.sdist and (built / "build.ninja").is_file():
+    data, configured = None, all((built / each).is_file() for each in _CONFIGURED)
+    if not configured:
+        fileset.remove(built)  # what is left of it, a folder in a file's place, say, would be in CMake's way
+    if name is not None and not options.sdist and configured:
         data = renewal.wheel(tree, built, made / name, options.epoch)
     raw = _backend(tree, made, options, built) if name is None or data is None else made / name
     fileset.write_file(raw, data or ours(fileset.read_file(raw), options.epoch))

@@ -209,6 +209,24 @@ def test_a_changed_tree_gives_the_wheel_that_a_new_folder_would(
     assert (tmp_path / "wheel" / wheel.BUILT / "CMakeCache.txt").stat().st_mtime_ns == configured
 
 
+@pytest.mark.parametrize("name", ["CMakeCache.txt", "build.ninja"])
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_a_damaged_build_folder_is_made_anew(
+    name: str, as_folder: bool, compiled: CompiledSource, ready: wheel.Options, tmp_path: Path
+) -> None:
+    """CMake's file is gone, or there is a folder in its place; the sources have changed."""
+    assert compiled.fatbin is not None
+    wheel.build(source.write(tmp_path / "tree", source.spec(), compiled), tmp_path / "wheel", ready)
+    damaged = tmp_path / "wheel" / wheel.BUILT / name
+    damaged.unlink()
+    if as_folder:
+        (damaged / "something").mkdir(parents=True)
+    blob = dataclasses.replace(compiled.fatbin, data=compiled.fatbin.data + name.encode())
+    tree = source.write(tmp_path / "tree", source.spec(), dataclasses.replace(compiled, fatbin=blob))
+    wheel.build(tree, tmp_path / "wheel", ready)
+    assert damaged.is_file()
+
+
 def test_source_distribution_installs_with_pip(made: wheel.BuiltWheel, fake_cuda: Path, tmp_path: Path) -> None:
     assert made.sdist is not None
     shutil.unpack_archive(made.sdist, tmp_path / "tree")
