@@ -40,6 +40,8 @@ Written = Mapping[tuple[str, str], Kernel]
 
 DESCRIPTOR = "!nvgpu.tensormap.descriptor"
 """Passed as a pointer."""
+_FIXED_BLOCK = ("known_block_size", "gpu.known_block_size", "nvvm.reqntid")
+"""Attributes that say how many threads a block has."""
 
 
 def read(module: mlir.Module, names: Names, capabilities: Sequence[Capability] = ()) -> dict[tuple[str, str], Kernel]:
@@ -108,8 +110,10 @@ def _kernels(container: mlir.Operation) -> list[mlir.Operation]:
 def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
     name = mlir.symbol_name(op)
     params = _params(op, names.get(f"{module}::{name}", names.get(name, ())))
-    block = _three(op, "known_block_size") or _three(op, "gpu.known_block_size") or _three(op, "nvvm.reqntid")
+    fixed = next((each for each in _FIXED_BLOCK if each in op.attributes), "")
+    block = _three(op, fixed)
     sizes = launchsize.read(op, params)
+    launchsize.check_block(launchsize.constants(block or ()), fixed)
     if sizes.block is None and block is not None:
         sizes = replace(sizes, block=launchsize.constants(block))
     return Kernel(

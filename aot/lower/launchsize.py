@@ -49,6 +49,8 @@ _ALL = (*_NAMES, *_FLAGS, "priority")
 ATTRIBUTES = tuple(f"aot.{name}" for name in _ALL)
 _MOST_IN_Z = 64
 """Threads of a block, on every GPU."""
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+"""Of a grid, along x, y and z, on every GPU."""
 
 
 class UnfitError(Exception):
@@ -70,10 +72,12 @@ def read(kernel: mlir.Operation, params: Sequence[Argument]) -> LaunchSizes:
     syms = sum(is_symbol(each.type) for each in params)
     _check_names(kernel)
     programs = {name: _programs(kernel, f"aot.{name}", dims, syms) for name in _NAMES}
-    _check_block(programs["block"])
+    check_block(programs["block"])
+    _check_grid(programs["grid"])
     shared = programs["shared"]
     if shared is not None and len(shared) != 1:
         raise UnfitError(f"aot.shared has {len(shared)} entries; it has one, the bytes of dynamic shared memory")
+    _known(shared, "aot.shared", 0)
     flags = {name: _flag(kernel, f"aot.{name}") for name in _FLAGS}
     return LaunchSizes(
         programs["grid"], programs["block"], shared[0] if shared else None, **flags, priority=_priority(kernel)
@@ -108,15 +112,28 @@ def _check_names(kernel: mlir.Operation) -> None:
             raise UnfitError(f"{full}: unknown attribute{f'; did you mean aot.{near[0]}?' if near else ''}")
 
 
-def _check_block(block: tuple[Program, ...] | None) -> None:
-    """Sizes that no GPU takes; None is a size that a program computes."""
-    sizes = [program[1] if len(program) == 3 and program[0] == CONST else None for program in block or ()]
+def check_block(block: tuple[Program, ...] | None, name: str = "aot.block") -> None:
+    """UnfitError for sizes that no GPU takes; ``name``: the attribute's."""
+    sizes = _known(block, name, 1)
     known = [size for size in sizes if size is not None]
     if math.prod(known) > MAX_THREADS_PER_BLOCK or (len(sizes) == 3 and (sizes[2] or 0) > _MOST_IN_Z):
         text = " x ".join("?" if size is None else str(size) for size in sizes)
-        raise UnfitError(
-            f"aot.block: {text} threads; a block has at most {MAX_THREADS_PER_BLOCK}, and {_MOST_IN_Z} in z"
-        )
+        raise UnfitError(f"{name}: {text} threads; a block has at most {MAX_THREADS_PER_BLOCK}, and {_MOST_IN_Z} in z")
+
+
+def _check_grid(grid: tuple[Program, ...] | None) -> None:
+    for axis, size, most in zip("xyz", _known(grid, "aot.grid", 1), _MOST_BLOCKS, strict=False):
+        if (size or 0) > most:
+            raise UnfitError(f"aot.grid: {size} blocks along {axis}; a grid has at most {most} there")
+
+
+def _known(programs: tuple[Program, ...] | None, name: str, least: int) -> list[int | None]:
+    """Numbers, each ``least`` or more; None is one that a program computes at the launch."""
+    numbers = [each[1] if len(each) == 3 and each[0] == CONST else None for each in programs or ()]
+    for number in numbers:
+        if number is not None and number < least:
+            raise UnfitError(f"{name}: {number} is not possible; it is at least {least}")
+    return numbers
 
 
 def check_shared(shared: Program | None, capabilities: Sequence[Capability]) -> None:
@@ -152,8 +169,6 @@ def _programs(kernel: mlir.Operation, name: str, dims: int, syms: int) -> tuple[
 
 def _program(entry: ir.Attribute, name: str, dims: int, syms: int) -> Program:
     if isinstance(entry, ir.IntegerAttr):
-        if entry.value < 0:
-            raise UnfitError(f"{name}: {entry.value} is negative")
         return (CONST, entry.value, END)
     if not isinstance(entry, ir.AffineMapAttr):
         raise UnfitError(f"{name}: '{entry}' is neither an integer nor an affine_map")
