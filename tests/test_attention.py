@@ -76,6 +76,25 @@ def test_keys_up_to_the_query() -> None:
     check(of, build(of.text(), backwards=True, options=AMPERE), inputs(of, 1, 200, 150))
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_keys_up_to_the_query_by_numbers_that_may_wrap(bits: int) -> None:
+    """In 8 bits, places are compared as the source has them: those beyond 127 are negative."""
+    of = Attention(group=1, mask="causal")
+    whole = "%seen = arith.cmpi ule, %j, %i : index"
+    casts = "".join(f"%{each}c = arith.index_cast %{each} : index to i{bits}\n" for each in "ij")
+    assert whole in of.text()
+    text = of.text().replace(whole, f"{casts}%seen = arith.cmpi sle, %jc, %ic : i{bits}")
+    assert any(", causal" in each for each in tiles(chosen(text, ((8, 0),)), "mma-flash")) == (bits >= 32)
+    arrays = inputs(of, 1, 5, 150)
+    queries, keys = (np.arange(count).astype(f"i{bits // 8}") for count in (5, 150))
+    seen = np.where(keys <= queries[:, None], 0.0, -np.inf)
+    scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125 + seen
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
+    got = build(text, options=AMPERE).call("f", *arrays).results[0]
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=2e-3, atol=2e-3)
+
+
 def test_a_mask_from_memory() -> None:
     """Where no key is left, the softmax is no number, as the source has it."""
     of = Attention(group=1, mask="array")

@@ -88,3 +88,21 @@ def test_launch_level_functions_have_none() -> None:
 def test_a_condition_goes_to_the_runtime_as_a_whole_byte() -> None:
     done = lowering.lower((ROOT / "examples/kernels/vector_add.mlir").read_text())
     assert "declare void @aot_rt_assert(i1 zeroext, i32)" in done.host_ir
+
+
+@pytest.mark.parametrize("bits", [8, 32])
+def test_extents_by_numbers_that_may_wrap_are_not_known(bits: int) -> None:
+    source = """
+    func.func @f(%x: tensor<?xf32>, %v: f32) -> tensor<?xf32> {
+      %c0 = arith.constant 0 : index
+      %n = tensor.dim %x, %c0 : tensor<?xf32>
+      %few = arith.index_cast %n : index to iBITS
+      %m = arith.index_castui %few : iBITS to index
+      %e = tensor.empty(%m) : tensor<?xf32>
+      %r = linalg.fill ins(%v : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+      return %r : tensor<?xf32>
+    }
+    """
+    function = lowering.lower(source.replace("BITS", str(bits))).function("f")
+    (extent,) = function.results[0].extents
+    assert (extent is None) == (bits < 32)

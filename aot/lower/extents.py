@@ -14,6 +14,7 @@ from functools import reduce
 from mlir import ir
 
 from aot import mlir
+from aot.lower import literals
 from aot.lower.signature import outs_operand
 from aot.model import Term
 
@@ -83,9 +84,9 @@ def extent(value: ir.Value, axis: int) -> Polynomial | None:
 
 
 def number(value: ir.Value) -> Polynomial | None:
-    """An index that is computed from extents."""
+    """An index that is computed from extents, by numbers that do not wrap."""
     op = mlir.owner(value)
-    if not isinstance(op, ir.Operation):
+    if not isinstance(op, ir.Operation) or literals.may_wrap(value.type):
         return None
     if op.name == "arith.constant":
         return constant(int(ir.IntegerAttr(op.attributes["value"]).value))

@@ -1,4 +1,4 @@
-"""Numbers that stand in the IR: what a constant says.
+"""Numbers that stand in the IR: what a constant says, and which types hold all that indices and extents may be.
 
 In: a value. Out: its number, or None when it is no constant, or one of another kind.
 
@@ -10,6 +10,9 @@ from __future__ import annotations
 from mlir import ir
 
 from aot import mlir
+
+_WORD = 32
+"""Bits that indices and extents are taken to fit into."""
 
 
 def whole(value: mlir.Value) -> int | None:
@@ -27,6 +30,11 @@ def real(value: mlir.Value) -> float | None:
 def is_zero(value: mlir.Value) -> bool:
     """Whether it is a constant zero, of either kind."""
     return whole(value) == 0 or real(value) == 0.0
+
+
+def may_wrap(kind: ir.Type) -> bool:
+    """Whether an index or an extent may be another number as a value of this type: an integer of fewer than 32 bits."""
+    return isinstance(kind, ir.IntegerType) and kind.width < _WORD
 
 
 def _attribute(value: mlir.Value) -> ir.Attribute | None:

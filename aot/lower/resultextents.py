@@ -39,7 +39,7 @@ _LONGEST = 64
 
 
 class _Unknown(Exception):
-    """A value that depends on something else than arguments."""
+    """A value that depends on something else than arguments, or on numbers that may wrap."""
 
 
 def found(module: ir.Module, functions: Sequence[Function]) -> tuple[Function, ...]:
@@ -81,6 +81,8 @@ def _program(size: ir.Value | None, function: Function) -> Program | None:
 
 def _words(value: ir.Value, function: Function) -> Program:
     made_by = mlir.owner(value)
+    if literals.may_wrap(value.type):
+        raise _Unknown
     if isinstance(made_by, ir.Block):
         return (SYM, _symbol(ir.BlockArgument(value).arg_number, function))
     name, operands = made_by.name, made_by.operands

@@ -14,6 +14,7 @@ from mlir.dialects import arith
 from aot import mlir
 from aot.lower import literals
 from aot.lower.contract.epilogue import Epilogue, Result, Step
+from aot.lower.fast import reducers
 
 _AT_MOST = {arith.CmpIPredicate.ule, arith.CmpIPredicate.sle}
 _AT_LEAST = {arith.CmpIPredicate.uge, arith.CmpIPredicate.sge}
@@ -53,14 +54,9 @@ def _compared(condition: ir.Value, step: Step, loops: int) -> bool | None:
 
 
 def _place(value: ir.Value, step: Step) -> int | None:
-    """Which of the loops around, the queries' and the keys' a value is the index of."""
-    op = mlir.owner(value)
-    while not isinstance(op, ir.Block) and op.name in ("arith.index_cast", "arith.index_castui"):
-        op = mlir.owner(op.operands[0])
-    if isinstance(op, ir.Block) or op.name != "linalg.index":
-        return None
-    number: int = ir.IntegerAttr(op.attributes["dim"]).value
-    return step.loops[number]
+    """Which of the loops around, the queries' and the keys' a value is the index of; None where it may wrap."""
+    loop = reducers.counted_loop(value)
+    return None if loop is None else step.loops[loop]
 
 
 def _is_nothing(value: ir.Value) -> bool:

@@ -14,13 +14,13 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.lower import neutral
+from aot.lower import literals, neutral
 from aot.lower.fast import bodies
 from aot.lower.fast.operations import Operation
 
 _ROUNDING = ("arith.addf", "arith.mulf")
 """Results depend on the order, noticeably so in f16 and bf16."""
-_WORD = 32
+_CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui"})
 _STRICT = frozenset({"ogt", "olt", "sgt", "slt", "ugt", "ult"})
 
 
@@ -167,8 +167,8 @@ def _search(operation: Operation, accumulators: list[ir.Value], dependent: set[i
 def counted_loop(value: ir.Value) -> int | None:
     """Which loop a value is the number of, and so grows along; None for others, and for numbers that may wrap."""
     made_by = mlir.owner(value)
-    while isinstance(made_by, ir.Operation) and made_by.name in ("arith.index_cast", "arith.extsi", "arith.extui"):
-        if isinstance(made_by.results[0].type, ir.IntegerType) and made_by.results[0].type.width < _WORD:
+    while isinstance(made_by, ir.Operation) and made_by.name in _CASTS:
+        if literals.may_wrap(made_by.results[0].type):
             return None
         made_by = mlir.owner(made_by.operands[0])
     if not isinstance(made_by, ir.Operation) or made_by.name != "linalg.index":
