@@ -204,6 +204,50 @@ def test_a_dimension_that_may_be_longer_is_kept(kind: str, read: str, rows: int)
         np.testing.assert_array_equal(got, want)
 
 
+TWICE = """
+#full = affine_map<(i, j) -> (i, j)>
+#kept = affine_map<(i, j) -> (i, 0)>
+func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {{
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %e = tensor.empty(%m) : tensor<?x1xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x1xf32>) -> tensor<?x1xf32>
+  %s = linalg.generic {{indexing_maps = [#full, #kept], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<?x?xf32>) outs(%f : tensor<?x1xf32>) {{
+  ^bb0(%v: f32, %old: f32):
+    %a = arith.addf %v, %old : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x1xf32>
+  %eo = tensor.empty(%m, %m) : tensor<?x?xf32>
+  %fo = linalg.fill ins(%z : f32) outs(%eo : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, k, j) -> (i, {first})>, affine_map<(i, k, j) -> (k, {second})>,
+      affine_map<(i, k, j) -> (i, k)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%s, %s : tensor<?x1xf32>, tensor<?x1xf32>) outs(%fo : tensor<?x?xf32>) {{
+  ^bb0(%v: f32, %w: f32, %old: f32):
+    %p = arith.{combined} %v, %w : f32
+    %a = arith.addf %p, %old : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("combined", ["mulf", "maximumf"])
+@pytest.mark.parametrize(("first", "second"), [("j", "j"), ("j", "0"), ("0", "j")])
+def test_a_kept_dimension_that_gives_a_loop_its_only_extent(combined: str, first: str, second: str) -> None:
+    """Both operands are the same sums: without their dimension, nothing says how long the loop is."""
+    text = TWICE.format(combined=combined, first=first, second=second)
+    program = build(text)
+    for shape in ((3, 5), (1, 1), (4, 0), (0, 3), (40, 7)):
+        x = np.random.default_rng(4).standard_normal(shape).astype("f4")
+        sums = x.astype("f8").sum(1, keepdims=True)
+        want = sums @ sums.T if combined == "mulf" else np.maximum(sums, sums.T)
+        for got in (program.call("f", x).results[0], on_cpu(text, x)[0]):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 POWER = """
 func.func @f(%x: tensor<?x{kind}>{more}) -> tensor<?x{kind}> {{
   %c0 = arith.constant 0 : index

@@ -9,7 +9,7 @@ map says ``(i, j) -> (i, 0)``, and that becomes ``(i, j) -> (i)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mlir import ir
 from mlir.dialects import linalg, tensor
@@ -32,33 +32,37 @@ def _drop(op: ir.Operation, number: int) -> None:
     kind = ir.RankedTensorType(result.type)
     indices = _maps(op)[place].results
     kept = [axis for axis in range(kind.rank) if kind.shape[axis] != 1 or not _is_constant(indices[axis])]
-    readers = [(use.owner.operation, use.operand_number) for use in result.uses]
-    if len(kept) in (0, kind.rank) or not all(_can_read(reader, operand, kept) for reader, operand in readers):
+    readers: dict[ir.Operation, list[int]] = {}
+    for use in result.uses:
+        readers.setdefault(use.owner.operation, []).append(use.operand_number)
+    if len(kept) in (0, kind.rank) or not all(_can_read(*each, kept) for each in readers.items()):
         return
     smaller = ir.RankedTensorType.get([kind.shape[axis] for axis in kept], kind.element_type)
     with ir.InsertionPoint(op), op.location:
         op.operands[place] = _without(op.operands[place], smaller, kept)
     result.set_type(smaller)
-    for reader, operand in [(op, place), *readers]:
-        maps = _maps(reader)
-        maps[operand] = _selected(maps[operand], kept)
-        reader.attributes[_MAPS] = ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps], op.context)
+    for reader, operands in [(op, [place]), *readers.items()]:
+        maps = [ir.AffineMapAttr.get(each) for each in _selected(reader, operands, kept)]
+        reader.attributes[_MAPS] = ir.ArrayAttr.get(maps, op.context)
 
 
 def _maps(op: ir.Operation) -> list[ir.AffineMap]:
     return [ir.AffineMapAttr(each).value for each in op.attributes[_MAPS]]
 
 
-def _selected(each: ir.AffineMap, kept: Sequence[int]) -> ir.AffineMap:
-    return ir.AffineMap.get(each.n_dims, 0, [each.results[axis] for axis in kept])
+def _selected(reader: ir.Operation, operands: Collection[int], kept: Sequence[int]) -> list[ir.AffineMap]:
+    """Its maps, those of some operands without the other dimensions."""
+    return [
+        ir.AffineMap.get(each.n_dims, 0, [each.results[axis] for axis in kept]) if number in operands else each
+        for number, each in enumerate(_maps(reader))
+    ]
 
 
-def _can_read(reader: ir.Operation, operand: int, kept: Sequence[int]) -> bool:
-    """Whether it is an input of a generic operation, whose loops all run over something else, too."""
-    if reader.name != _GENERIC or operand >= len(reader.operands) - len(reader.results):
+def _can_read(reader: ir.Operation, operands: Collection[int], kept: Sequence[int]) -> bool:
+    """Whether they are inputs of a generic operation, whose loops all run over something else, too."""
+    if reader.name != _GENERIC or max(operands) >= len(reader.operands) - len(reader.results):
         return False
-    maps = _maps(reader)
-    maps[operand] = _selected(maps[operand], kept)
+    maps = _selected(reader, operands, kept)
     named = {index.position for each in maps for index in map(_loop, each.results) if index is not None}
     return len(named) == int(maps[0].n_dims)
 
