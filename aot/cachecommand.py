@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from aot import cache as store
-from aot import report
+from aot import fileset, report
 from aot.cache import Store, Usage
 from aot.errors import UsageError
 
@@ -62,6 +62,7 @@ def _store(folder: str | None) -> Store:
     place: Path | None = store.folder(folder, os.environ)
     if place is None:
         raise UsageError("the cache is off", hint=f"name a folder with --cache, or with {store.FOLDER_VARIABLE}")
+    fileset.check_readable(place)
     return Store(place, store.limit(os.environ))
 
 

@@ -9,6 +9,7 @@ In: options. Out: tables on standard output, remarks and verdicts on standard er
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,16 @@ from aot import fileset, report
 
 if TYPE_CHECKING:
     from aot.verify import Verified
+
+
+class _Finite(click.FloatRange):
+    """A number: a range of click's has nothing against NaN, nor, without an upper end, against infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
@@ -45,8 +56,8 @@ def _calls(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("package", metavar="WHEEL|PACKAGE")
 @_calls
 @click.option("--against", metavar="host|FILE.py|FILE.npz", help="What is right.  [default: host, where a GPU is]")
-@click.option("--rtol", type=click.FloatRange(0), help="Relative tolerance. Default: by type and length of sums.")
-@click.option("--atol", type=click.FloatRange(0), help="Absolute tolerance. Default: by type and length of sums.")
+@click.option("--rtol", type=_Finite(0), help="Relative tolerance. Default: by type and length of sums.")
+@click.option("--atol", type=_Finite(0), help="Absolute tolerance. Default: by type and length of sums.")
 @_JSON
 def verify(package: str, as_json: bool, **options: Any) -> None:
     """Call every function of a package and compare: GPU with CPU code, or either with a reference."""
@@ -124,9 +135,7 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True)
 @_calls
 @_JOBS
-@click.option(
-    "--budget", type=click.FloatRange(1), default=600, show_default=True, help="Seconds for all of it, about."
-)
+@click.option("--budget", type=_Finite(1), default=600, show_default=True, help="Seconds for all of it, about.")
 @click.option("--list", "listed", is_flag=True, help="Show candidates and measure nothing; needs no GPU.")
 @click.option("--archs", metavar="ARCH", help="What --list is for.  [default: native]")
 @click.option("--dry-run", is_flag=True, help="Measure, but write nothing.")

@@ -130,6 +130,12 @@ def check_writable(folder: Path) -> None:
             return
 
 
+def check_readable(folder: Path) -> None:
+    """Raises when what is there is no folder, or may not be read; nothing needs to be there."""
+    with _disk("read", folder), contextlib.suppress(FileNotFoundError):
+        os.scandir(folder).close()
+
+
 def _replace(path: Path, data: bytes) -> None:
     """Temporary name in the same folder, then rename: a reader sees the old bytes or the new ones."""
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")

@@ -157,7 +157,11 @@ def _check_names(request: TuneRequest, functions: Sequence[str], tell: Reporter)
 
 
 def offer(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
-    """What would be tried, unmeasured."""
+    """What would be tried, unmeasured, whatever the extents; UsageError where some are given."""
+    if request.dims or request.ranges:
+        raise UsageError(
+            "--dims and --range are for measuring: what --list shows does not depend on them", hint="leave them out"
+        )
     rows = [
         Row(region.name, region.region, each.text(), note=DEFAULT if each == region.default else "")
         for region in choosable(request, reporter)

@@ -191,3 +191,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert cli.run(["cache", "clear", *place]) == 0
     assert store.usage() == Usage(0, 0)
     assert cli.run(["cache", "info", "--cache", "off"]) == 2
+
+
+@pytest.mark.parametrize("command", ["info", "clear", "prune"])
+@pytest.mark.parametrize("below", ["", "cache"])
+def test_a_file_is_no_cache(command: str, below: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    place = tmp_path / "file" / below
+    assert cli.run(["cache", command, "--cache", str(place)]) == 1
+    assert f"cannot read '{place}': a file stands where a folder is needed" in capsys.readouterr().err
+
+
+def test_a_cache_that_is_not_there_yet_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["cache", "info", "--cache", str(tmp_path / "none"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 0

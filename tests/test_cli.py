@@ -44,6 +44,8 @@ USES = [
     ("inspect nothing", ["inspect", "nowhere.whl"], 2, "'nowhere.whl' does not exist"),
     ("a folder of sources", ["verify", str(Path(__file__).parents[1] / "examples" / "kernels")], 2, "; name the wheel"),
     ("a group without a command", ["cache"], 2, "Usage: aot cache [OPTIONS] COMMAND [ARGS]...\n\n  Look at the cache"),
+    ("a tolerance of NaN", ["verify", "x.whl", "--rtol", "nan"], 2, "'--rtol': nan is not a finite number"),
+    ("an endless tolerance", ["verify", "x.whl", "--atol", "inf"], 2, "'--atol': inf is not a finite number"),
     ("new without a name", ["new"], 2, "Missing argument 'NAME'"),
     ("new with a bad name", ["new", "class"], 2, "it is a Python keyword"),
     ("targets of no toolkit", ["targets", "--toolkit", "nowhere"], 3, "ptxas was not found"),

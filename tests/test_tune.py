@@ -303,8 +303,13 @@ def test_candidates_are_built_called_and_timed(fake_cuda: Path, tmp_path: Path) 
     [
         ([], "there is no usable GPU here to measure on"),
         (["--list", "--archs", "sm_90", "--function", "triple"], r"no function 'triple' has something to tune"),
+        (["--list", "--archs", "sm_90", "--dims", "q=4"], "--dims and --range are for measuring"),
+        (["--list", "--archs", "sm_90", "--range", "q=0:4"], "--dims and --range are for measuring"),
+        (["--budget", "-1"], "'--budget': -1.0 is not in the range x>=1"),
+        (["--budget", "nan"], "'--budget': nan is not a finite number"),
+        (["--budget", "inf"], "'--budget': inf is not a finite number"),
     ],
-    ids=["no GPU", "no such function"],
+    ids=["no GPU", "no such function", "list with extents", "list with ranges", "negative", "NaN", "infinity"],
 )
 def test_messages(
     fake_cuda: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
