@@ -143,3 +143,28 @@ def test_types_that_only_occur_inside_kernels(small: str) -> None:
     encoded = numpy.zeros(x.shape, numpy.int8)
     program.call(f"encode_{small}", x, encoded)
     assert same(encoded.view(kind), x.astype(kind)).all()
+
+
+COLUMNS = """
+func.func @{extreme}_{small}(%x: tensor<?x?x{small}>, %o: tensor<?x{small}>) -> tensor<?x{small}> {{
+  %y = linalg.reduce {{ arith.{extreme} }} ins(%x : tensor<?x?x{small}>) outs(%o : tensor<?x{small}>) dimensions = [0]
+  return %y : tensor<?x{small}>
+}}
+"""
+EXTREMES = {"maximumf": numpy.maximum, "minimumf": numpy.minimum, "maxnumf": numpy.fmax, "minnumf": numpy.fmin}
+
+
+@pytest.mark.parametrize("small", ["f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f4E2M1FN"])
+def test_extremes_down_columns(small: str) -> None:
+    """Several columns at once, whose vectors are in shared memory between the warps of a block."""
+    program = build("".join(COLUMNS.format(extreme=extreme, small=small) for extreme in EXTREMES))
+    random = numpy.random.default_rng(5)
+    for shape in ((1, 1), (5, 33), (70, 64), (300, 16), (2000, 8)):
+        x = random.standard_normal(shape).astype("f4").astype(TYPES[small])
+        if small != "f4E2M1FN":
+            x[-1, 0] = numpy.nan
+        begin = numpy.zeros(shape[1], TYPES[small])
+        for extreme, exact in EXTREMES.items():
+            got = program.call(f"{extreme}_{small}", x, begin).results[0]
+            want = exact(exact.reduce(x.astype("f4"), axis=0), begin.astype("f4"))
+            numpy.testing.assert_array_equal(got.astype("f4"), want, err_msg=f"{extreme} {shape}")

@@ -38,6 +38,7 @@ _VALUE_FIRST = frozenset(
     {"affine.store", "affine.vector_store", "memref.store", "vector.store", "vector.transfer_write"}
 )
 _VALUE_LAST = frozenset({"gpu.memset", "vector.compressstore", "vector.maskedstore", "vector.scatter"})
+_BYTE = 8
 _REFUSED = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
 """Operations that work on elements in memory, which are wider than the value there."""
 
@@ -166,7 +167,7 @@ def _convert_constants(operations: list[mlir.Operation]) -> None:
 
 def _access(op: mlir.Operation) -> _Access | None:
     memory = next((value for value in op.operands if _is_memory(value.type)), None)
-    if memory is None or not _is_small_memory(memory.type) or code_type(memory.type.element_type).width == 8:
+    if memory is None or not _is_small_memory(memory.type) or _bits(memory.type.element_type) == _BYTE:
         return None
     signed = codes.is_signed(memory.type.element_type)
     if op.name in _REFUSED:
@@ -178,6 +179,11 @@ def _access(op: mlir.Operation) -> _Access | None:
         values = (0,) if op.name in _VALUE_FIRST else (len(op.operands) - 1,)
         return _Access(op, values, loads=False, signed=signed)
     return None
+
+
+def _bits(element: ir.Type) -> int:
+    """Of an element of memory, or of each element of a vector that it is."""
+    return int((element.element_type if isinstance(element, ir.VectorType) else element).width)
 
 
 def _stand_ins(op: mlir.Operation) -> tuple[int, ...]:
