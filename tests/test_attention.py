@@ -106,6 +106,53 @@ def test_a_mask_from_memory() -> None:
         assert np.isnan(program.call("f", *arrays).results[0]).all()
 
 
+BY_HAND = """%rows = tensor.empty(%nb, %nh, %ng, %nm) : tensor<?x?x?x?xf32>
+  %least = arith.constant {begin} : f32
+  %l = linalg.fill ins(%least : f32) outs(%rows : tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>
+  %most = linalg.reduce {{ arith.{largest} }} ins(%scores : tensor<?x?x?x?x?xf32>) outs(%l : tensor<?x?x?x?xf32>)
+    dimensions = [4]
+  %power = linalg.generic {{indexing_maps = [#id, affine_map<(b, h, g, m, n) -> (b, h, g, m)>, #id],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}}
+      ins(%scores, %most : tensor<?x?x?x?x?xf32>, tensor<?x?x?x?xf32>) outs(%e : tensor<?x?x?x?x?xf32>) {{
+  ^bb0(%x: f32, %y: f32, %old: f32):
+    %d = arith.subf %x, %y : f32
+    %a = math.exp %d : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x?x?x?x?xf32>
+  %zeros = linalg.fill ins(%z : f32) outs(%rows : tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>
+  %all = linalg.reduce {{ arith.addf }} ins(%power : tensor<?x?x?x?x?xf32>) outs(%zeros : tensor<?x?x?x?xf32>)
+    dimensions = [4]
+  %w = linalg.generic {{indexing_maps = [#id, affine_map<(b, h, g, m, n) -> (b, h, g, m)>, #id],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}}
+      ins(%power, %all : tensor<?x?x?x?x?xf32>, tensor<?x?x?x?xf32>) outs(%e : tensor<?x?x?x?x?xf32>) {{
+  ^bb0(%x: f32, %y: f32, %old: f32):
+    %a = arith.divf %x, %y : f32
+    linalg.yield %a : f32
+  }} -> tensor<?x?x?x?x?xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("largest", "begin", "fused"),
+    [
+        ("maximumf", "0xFF800000", True),
+        ("maxnumf", "0xFF800000", True),
+        ("maxnumf", "0x7FC00000", True),
+        ("maximumf", "0x7FC00000", False),
+    ],
+)
+def test_where_the_largest_score_begins(largest: str, begin: str, fused: bool) -> None:
+    """From NaN on, all is NaN, but for the operation that leaves NaN out."""
+    of = Attention(group=1)
+    (softmax,) = (line for line in of.text().splitlines() if "linalg.softmax" in line)
+    text = of.text().replace(softmax, BY_HAND.format(largest=largest, begin=begin))
+    assert any(each.schedule == "mma-flash" for each in chosen(text, ((8, 0),))) == fused
+    program, arrays = build(text, options=AMPERE), inputs(of, 1, 20, 9)
+    if fused:
+        check(of, program, arrays)
+    else:
+        assert np.isnan(program.call("f", *arrays).results[0]).all()
+
+
 ROWS = """
 func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index

@@ -10,6 +10,7 @@ with all intermediate results in memory that nobody else sees.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ class _Chase:
         scores = self.own[0]
         largest = self._reduced(scores, _LARGEST, _is_least)
         powers = self._made((scores, largest), self._is_power) if largest else None
-        total = self._reduced(powers, ("arith.addf",), lambda value: value == 0.0) if powers else None
+        total = self._reduced(powers, ("arith.addf",), lambda _, value: value == 0.0) if powers else None
         weights = self._made((powers, total), self._is_quotient) if powers and total else None
         if weights is None:
             return None
@@ -99,8 +100,10 @@ class _Chase:
             return read
         return None
 
-    def _reduced(self, memory: ir.Value, names: tuple[str, ...], begins: Callable[[float], bool]) -> ir.Value | None:
-        """What the rows of some memory are reduced to, by one of these operations."""
+    def _reduced(
+        self, memory: ir.Value, names: tuple[str, ...], begins: Callable[[str, float], bool]
+    ) -> ir.Value | None:
+        """What the rows of some memory are reduced to, by one of these operations, and from where it may begin."""
         read = self._next(memory)
         if read is None or len(read.operands) != 2 or sum(read.reduces) != 1 or not read.reduces[-1]:
             return None
@@ -112,7 +115,7 @@ class _Chase:
         if isinstance(made, ir.Block) or made.name not in names or set(made.operands) != set(read.body.arguments):
             return None
         fill = self._filled(target.value, read.op)
-        if fill is None or not begins(fill[1]):
+        if fill is None or not begins(made.name, fill[1]):
             return None
         self.ops += [fill[0], read.op]
         self.own.append(target.value)
@@ -181,9 +184,9 @@ def _fill(op: ir.Operation) -> float | None:
     return literals.real(value)
 
 
-def _is_least(value: float) -> bool:
-    """Whether a search for the largest may begin there: below all numbers, or no number at all."""
-    return value != value or value <= -3.4e38
+def _is_least(name: str, value: float) -> bool:
+    """Whether a search for the largest may begin there: below all numbers, or at a NaN that is left out."""
+    return value <= -3.4e38 or (name == "arith.maxnumf" and math.isnan(value))
 
 
 def _is_closed(chain: Chain, own: list[ir.Value]) -> bool:
