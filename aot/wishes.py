@@ -20,6 +20,8 @@ from aot.tiling import Tiling
 SCHEDULE, REGION = "schedule", "region"
 WGMMA, MMA = PRODUCTS = ("wgmma", "mma")
 """Schedules of products; they hold for all products of a function, and for nothing else in it."""
+SIZES_OF = {WGMMA: ("m", "n", "stages", "cluster"), MMA: ("rows", "columns")}
+"""Sizes of schedules of products."""
 SIZES = ("threads", "rows", "vectors", "width", "columns", "m", "n", "stages", "cluster")
 """Sizes that some schedule lets users choose."""
 KEYS = (SCHEDULE, *SIZES)
@@ -92,6 +94,13 @@ def _problems(key: str, table: object, known: tuple[str, ...]) -> Iterator[tuple
             yield f"{key}.{name}", f"the name of a schedule is needed; got {value!r}"
         elif name in SIZES and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             yield f"{key}.{name}", f"a positive number is needed; got {value!r}"
+
+
+def no_sizes(schedule: str, wished: Iterable[str], known: Sequence[str]) -> str:
+    """What is wrong with sizes that a schedule does not let users choose; empty when it does."""
+    foreign = [f"'{name}'" for name in wished if name not in known]
+    other = f"it has {', '.join(known)}" if known else "it has none to choose"
+    return f"schedule '{schedule}' has no size {', '.join(foreign)}; {other}" if foreign else ""
 
 
 def read(functions: Mapping[str, Any], place: Callable[[str], str]) -> tuple[Wish, ...]:

@@ -162,11 +162,15 @@ UNFIT = [
     (wish("wgmma", m=96), r"aot\.toml:3: \[here\]: m 96 is not possible; 64, 128 are"),
     (wish("wgmma", stages=9), r"stages 9 of a tile of 128 x 256 are not possible; 2 to 4 are"),
     (wish("wgmma", rows=64), r"schedule 'wgmma' has no size 'rows'; it has m, n, stages, cluster"),
+    (wish("wgmma", cluster=3, stages=99), r"cluster 3 is not possible; .*; stages 99 of a tile of 128 x 256 are not"),
+    (wish("wgmma", m=96, stages=99, rows=1), r"no size 'rows'; .*; m 96 is not possible; .*; stages 99 .* 2 to 12 are"),
     (wish("mma", rows=7), r"no kernel of schedule 'mma' has these sizes; kernels have rows 64, columns 64"),
 ]
 
 
-@pytest.mark.parametrize(("unfit", "message"), UNFIT, ids=["rows", "stages", "another size", "no such tile"])
+@pytest.mark.parametrize(
+    ("unfit", "message"), UNFIT, ids=["rows", "stages", "another size", "cluster and stages", "three", "no such tile"]
+)
 def test_a_tile_that_is_not_possible_is_refused(unfit: Wish, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         chosen(MATMUL.format(m=512, n=512, k=512), ((9, 0),), unfit)

@@ -112,6 +112,13 @@ REFUSED = [
     ("threads", STATIC, 'schedule = "row"\nthreads = 100', "threads 100 is not possible"),
     ("too many threads", DYNAMIC, 'schedule = "row"\nthreads = 2048', "threads 2048 is not possible"),
     ("rows of many threads", DYNAMIC, "threads = 64\nrows = 2", "rows 2 is not possible with more than 32 threads"),
+    (
+        "all at once",
+        STATIC,
+        "width = 3\nthreads = 100\nvectors = 99",
+        "width 3 is not .*; threads 100 is .*; vectors 99",
+    ),
+    ("no sizes of it", STATIC, 'schedule = "row"\nm = 3\nn = 4', "has no size 'm', 'n'; it has threads"),
     ("too many rows", DYNAMIC, "threads = 32\nrows = 64", "more than 1024 threads"),
 ]
 
@@ -156,12 +163,21 @@ def test_a_convolution_alone_is_told_to_have_the_general_schedule() -> None:
     assert [each.partition(" (line")[0] for each in told] == ["f: linalg.conv_2d_nchw_fchw"]
 
 
-@pytest.mark.parametrize("table", ["rows = 64", 'schedule = "row"', 'schedule = "attention"'])
-def test_schedules_of_products_are_named_where_others_are_asked_of_them(table: str) -> None:
+@pytest.mark.parametrize(
+    ("table", "advice"),
+    [
+        ("rows = 64", '; for sizes of theirs, `schedule = "mma"` is missing'),
+        ("m = 128", '; for sizes of theirs, `schedule = "wgmma"` is missing'),
+        ("width = 2", ""),
+        ('schedule = "row"', " to choose; their other kernels are the tool's own picks"),
+        ('schedule = "ffma"', " to choose; their other kernels are the tool's own picks"),
+    ],
+)
+def test_schedules_of_products_are_named_where_others_are_asked_of_them(table: str, advice: str) -> None:
     a, b, c = "tensor<128x64xf16>", "tensor<64x128xf16>", "tensor<128x128xf32>"
     source = f"""func.func @f(%a: {a}, %b: {b}, %c: {c}) -> {c} {{
       %y = linalg.matmul ins(%a, %b : {a}, {b}) outs(%c : {c}) -> {c}
       return %y : {c}
     }}"""
-    with pytest.raises(ConfigError, match="products have schedules 'wgmma' and 'mma'"):
+    with pytest.raises(ConfigError, match=f"products have schedules 'wgmma' and 'mma'{advice}$"):
         kernels(source, Options(wishes=wishes(table, "f")))

@@ -6,37 +6,41 @@ Products that a tile cannot compute (one row, arrays that TMA does not read) hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
 from aot.lower import search, tiling
 from aot.lower.contract import wgmmatile
-from aot.wishes import MMA, WGMMA, Wish
+from aot.wishes import MMA, SIZES_OF, WGMMA, Wish, no_sizes
 
 _ROWS, _COLUMNS, _CLUSTERS = (64, 128), (64, 128, 192, 256), (1, 2)
-_SIZES = {WGMMA: ("m", "n", "stages", "cluster"), MMA: ("rows", "columns")}
 _MOST_STAGES = 12
 _STAGES = 6
 """Where there is room for them, and none are wished for."""
 
 
 def impossible(wish: Wish) -> str:
-    """What is wrong with the sizes, whatever the product."""
-    sizes, known = dict(wish.sizes), _SIZES[wish.schedule]
-    for name in sizes:
-        if name not in known:
-            return f"schedule '{wish.schedule}' has no size '{name}'; it has {', '.join(known)}"
-    if wish.schedule == MMA:
-        return ""
-    for name, possible in (("m", _ROWS), ("n", _COLUMNS), ("cluster", _CLUSTERS)):
-        if sizes.get(name, possible[0]) not in possible:
-            return f"{name} {sizes[name]} is not possible; {', '.join(map(str, possible))} are"
+    """All that is wrong with the sizes, whatever the product."""
+    sizes = dict(wish.sizes)
+    found = [no_sizes(wish.schedule, sizes, SIZES_OF[wish.schedule])]
+    if wish.schedule == WGMMA:
+        found += _impossible(sizes)
+    return "; ".join(filter(None, found))
+
+
+def _impossible(sizes: Mapping[str, int]) -> list[str]:
+    """What is wrong with a tile of ``wgmma``."""
+    ranges = (("m", _ROWS), ("n", _COLUMNS), ("cluster", _CLUSTERS))
+    wrong = [(name, possible) for name, possible in ranges if sizes.get(name, possible[0]) not in possible]
+    found = [f"{name} {sizes[name]} is not possible; {', '.join(map(str, possible))} are" for name, possible in wrong]
     rows, columns = sizes.get("m", _ROWS[-1]), sizes.get("n", _COLUMNS[-1])
+    if rows not in _ROWS or columns not in _COLUMNS:
+        rows, columns = _ROWS[0], _COLUMNS[0]
     stages, most = sizes.get("stages", 2), _room(rows, columns)
     if not 2 <= stages <= most:
-        return f"stages {stages} of a tile of {rows} x {columns} are not possible; 2 to {most} are"
-    return ""
+        found.append(f"stages {stages} of a tile of {rows} x {columns} are not possible; 2 to {most} are")
+    return found
 
 
 def wgmma_tile(wish: Wish) -> wgmmatile.Tile:
@@ -64,7 +68,7 @@ def unmet(wish: Wish, function: ir.Operation) -> str:
     sizes = [dict(each.tile) for each in made if each is not None]
     if any(all(each.get(name) == size for name, size in wish.sizes) for each in sizes):
         return ""
-    tiles = dict.fromkeys(", ".join(f"{name} {each[name]}" for name in _SIZES[wish.schedule]) for each in sizes)
+    tiles = dict.fromkeys(", ".join(f"{name} {each[name]}" for name in SIZES_OF[wish.schedule]) for each in sizes)
     return f"no kernel of schedule '{wish.schedule}' has these sizes; kernels have {'; '.join(tiles)}"
 
 

@@ -89,19 +89,21 @@ def _made(candidate: Candidate, tile: Tile, facts: Facts) -> Candidate:
 
 
 def _misfit(tile: Tile, widest: int) -> str:
+    """All that is wrong with the sizes."""
+    found = []
     if tile.width > widest or tile.width & (tile.width - 1):
-        return f"width {tile.width} is not possible; powers of two up to {widest} are"
+        found.append(f"width {tile.width} is not possible; powers of two up to {widest} are")
     rest = tile.group % WARP if tile.group > WARP else tile.group & (tile.group - 1)
     if tile.group > _MOST_THREADS or rest:
         whole = f"multiples of {WARP} up to {_MOST_THREADS}"
-        return f"threads {tile.group} is not possible; {whole}, and powers of two below, are"
-    if tile.rows > 1 and tile.group > WARP:
-        return f"rows {tile.rows} is not possible with more than {WARP} threads for each"
-    if tile.threads > _MOST_THREADS:
-        return f"rows {tile.rows} of {tile.group} threads are more than {_MOST_THREADS} threads"
+        found.append(f"threads {tile.group} is not possible; {whole}, and powers of two below, are")
+    elif tile.rows > 1 and tile.group > WARP:
+        found.append(f"rows {tile.rows} is not possible with more than {WARP} threads for each")
+    elif tile.threads > _MOST_THREADS:
+        found.append(f"rows {tile.rows} of {tile.group} threads are more than {_MOST_THREADS} threads")
     if tile.vectors > _MOST_VECTORS:
-        return f"vectors {tile.vectors} is not possible; at most {_MOST_VECTORS} are"
-    return ""
+        found.append(f"vectors {tile.vectors} is not possible; at most {_MOST_VECTORS} are")
+    return "; ".join(found)
 
 
 def _mode(tile: Tile, facts: Facts) -> str:

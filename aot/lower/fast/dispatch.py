@@ -244,10 +244,9 @@ def _facts(job: Job) -> Facts:
 def _choose(job: Job, choice: Choice) -> None:
     """Launches, in branches of host code where more than one tile may run."""
     facts = _facts(job)
-    plain = choice.width("pointwise", table.width(facts))
     if not facts.reduces and facts.rows == 1:
         choice.limit(["pointwise"], ["width"])
-        pointwise.launch(job, plain)
+        pointwise.launch(job, choice.width("pointwise", table.width(facts)))
         return
     total = facts.rows == 1 and facts.slices and totals.fits(job.region)
     if total and choice.schedule in ("", totals.NAME) and choice.is_only("width"):
@@ -255,7 +254,9 @@ def _choose(job: Job, choice: Choice) -> None:
         return
     conditions = Conditions(job)
     places_: list[ir.InsertionPoint] = []
-    for candidate in candidates.candidates(facts, choice, gaps=conditions.strict):
+    found = list(candidates.candidates(facts, choice, gaps=conditions.strict))
+    plain = choice.width("pointwise", table.width(facts))
+    for candidate in found:
         condition = conditions.of(candidate)
         if condition is False:
             continue

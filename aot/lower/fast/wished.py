@@ -18,7 +18,7 @@ from aot.lower import tiling
 from aot.lower.fast.region import Region
 from aot.lower.schedule import GENERAL
 from aot.model import Function
-from aot.wishes import MMA, ROOMY, WGMMA, Dropped, Wish
+from aot.wishes import MMA, PRODUCTS, ROOMY, SIZES_OF, WGMMA, Dropped, Wish, no_sizes
 
 ASKED = "aot.toml asks for it"
 
@@ -50,10 +50,9 @@ class Choice:
         if self.schedule and self.schedule not in possible:
             names = ", ".join([*possible, GENERAL])
             raise UnfitError(f"schedule '{self.schedule}' is not for it; possible are {names}")
-        for name, _ in self.sizes:
-            if name not in sizes:
-                other = f"it has {', '.join(sizes)}" if sizes else "it has none to choose"
-                raise UnfitError(f"schedule '{self.schedule or possible[0]}' has no size '{name}'; {other}")
+        reason = no_sizes(self.schedule or possible[0], dict(self.sizes), sizes)
+        if reason:
+            raise UnfitError(reason)
 
     def is_only(self, size: str) -> bool:
         """Whether no other size is wished for."""
@@ -133,19 +132,26 @@ class Wished:
     def refuse(self, function: str, region: Region, reason: str) -> None:
         """Note that a wish cannot be met."""
         wish = max(self._of(function, region), key=lambda each: each.region)
-        self.problems.append(f"{wish.place}: region {region.number} ({region.kind}): {reason}{self._advice(function)}")
+        self.problems.append(f"{wish.place}: region {region.number} ({region.kind}): {reason}{self._advice(wish)}")
 
     def finish(self, regions: Mapping[str, int]) -> None:
         """ConfigError for all wishes that were not met; ``regions``: how many each function has."""
         for each in self.wishes:
             count = regions.get(each.function, 0)
             if not each.for_products and (each.region > count or not count):
-                self.problems.append(f"{each.place}: {_regions(count)}{self._advice(each.function)}")
+                self.problems.append(f"{each.place}: {_regions(count)}{self._advice(each)}")
         if self.problems:
             raise ConfigError("\n".join(self.problems), hint="`aot build -v` shows regions, schedules and sizes")
 
-    def _advice(self, function: str) -> str:
-        return f"; products have schedules '{WGMMA}' and '{MMA}'" if function in self.products else ""
+    def _advice(self, wish: Wish) -> str:
+        """What could be meant, where the function has products."""
+        if wish.function not in self.products or wish.schedule == GENERAL:
+            return ""
+        known = f"; products have schedules '{WGMMA}' and '{MMA}'"
+        if wish.schedule:
+            return f"{known} to choose; their other kernels are the tool's own picks"
+        missing = [f'`schedule = "{name}"`' for name in PRODUCTS if {*dict(wish.sizes)} <= {*SIZES_OF[name]}]
+        return f"{known}; for sizes of theirs, {missing[0]} is missing" if missing else known
 
 
 def _regions(count: int) -> str:
