@@ -290,12 +290,28 @@ def test_powers_that_are_not_known_have_exponents_of_32_bits(kind: str, exponent
     assert ("math.powf" if kind == "f64" else "math.fpowi") in lowered
     storage = {"f16": "f2", "f32": "f4", "f64": "f8"}[kind]
     x = np.array([-1.5, -1, 0.5, 1, 2], storage)
-    powers = [0, 1, 2, 3, -3, 9] + ([1 << 40, -(1 << 40) - 1] if exponent in ("i64", "index") else [])
+    powers = [0, 1, 2, 3, -3, 9]
+    if exponent in ("i64", "index"):
+        powers += [1 << 40, -(1 << 40) - 1, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, (1 << 63) - 1, -(1 << 63)]
     for power in powers:
         with np.errstate(all="ignore"):
-            want = (x.astype("f8") ** power).astype(storage)
+            want = (np.abs(x.astype("f8")) ** float(power) * np.sign(x) ** (power & 1)).astype(storage)
         got = on_cpu(text, x, power)[0]
         np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_odd_powers_keep_the_sign(kind: str) -> None:
+    """Of zeros and infinities, too, and by exponents of which f64 has no odd ones."""
+    text = POWER.format(kind=kind, exponent="i64", constant="", more=", %p: i64")
+    x = np.array([-0.0, 0.0, -1, 1, -np.inf, np.inf, np.nan], {"f32": "f4", "f64": "f8"}[kind])
+    for power in (2, 3, -3, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1):
+        with np.errstate(all="ignore"):
+            size = np.abs(x) ** float(power)
+        want = np.copysign(size, x) if power & 1 else size
+        got = on_cpu(text, x, power)[0]
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got[:-1]), np.signbit(want[:-1]))
 
 
 NORM = """

@@ -96,6 +96,14 @@ def _product(base: mlir.Value, exponent: int) -> mlir.Value:
     return product if exponent > 0 else arith.DivFOp(one, product).result
 
 
+def _wide(base: mlir.Value, exponent: mlir.Value) -> mlir.Value:
+    """By a float exponent, of the absolute value: those beyond 2^53 are all even, and the sign is that of odd ones."""
+    power = math.PowFOp(math.AbsFOp(base).result, arith.SIToFPOp(base.type, exponent).result).result
+    last = arith.AndIOp(exponent, _constant(exponent.type, 1)).result
+    is_odd = arith.CmpIOp(arith.CmpIPredicate.ne, last, _constant(exponent.type, 0)).result
+    return arith.SelectOp(is_odd, math.CopySignOp(power, base).result, power).result
+
+
 def _function(base: mlir.Value, exponent: mlir.Value) -> mlir.Value:
     """With an exponent of 32 bits. Wider ones are brought into range with their parity kept, which has the sign."""
     bits = _element(exponent.type).width
@@ -103,7 +111,7 @@ def _function(base: mlir.Value, exponent: mlir.Value) -> mlir.Value:
     if bits < _WORD:
         exponent = arith.ExtSIOp(word, exponent).result
     elif bits > _WORD and _element(base.type).width > _SINGLE:
-        return math.PowFOp(base, arith.SIToFPOp(base.type, exponent).result).result
+        return _wide(base, exponent)
     elif bits > _WORD:
         one = _constant(exponent.type, 1)
         half = arith.ShRSIOp(exponent, one).result
