@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests built packages on a machine that has a GPU, Python, torch and pytest, and nothing else:
+# Tests built packages on a machine with a GPU that has Python, torch, NumPy, pytest and pytest-xdist, and nothing else:
 #
 #     sh tests/gpu/run_on_device.sh FOLDER [STEP...]
 #
