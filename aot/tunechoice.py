@@ -23,7 +23,7 @@ from aot.verifying import options
 from aot.wishes import PRODUCTS, check_functions
 
 BUDGET_S = 600.0
-MOST = 16
+MOST = 18
 """Candidates of a region, at most."""
 _AS_IT_IS = "as it is"
 """Products have several kernels."""

@@ -150,6 +150,10 @@ def test_the_tile_may_be_asked_for() -> None:
     text = MATMUL.format(m="?", n=512, k=512)
     asked = chosen(text, ((9, 0),), wish("wgmma", m=64, n=256, cluster=2))
     assert tiles(asked, "wgmma") == ["m 64, n 256, k 64, stages 5, cluster 2, staged"]
+    asked = chosen(text, ((9, 0),), wish("wgmma", n=176))
+    assert tiles(asked, "wgmma") == ["m 128, n 176, k 64, stages 4, cluster 1, staged"]
+    asked = chosen(text, ((9, 0),), wish("wgmma", n=128, cluster=4))
+    assert tiles(asked, "wgmma") == ["m 128, n 128, k 64, stages 6, cluster 4, staged"]
     asked = chosen(text, ((9, 0),), wish("mma", rows=128, columns=64))
     assert not tiles(asked, "wgmma")
     assert [each.split(", depth")[0] for each in tiles(asked, "mma")] == [
@@ -164,16 +168,39 @@ UNFIT = [
     (wish("wgmma", rows=64), r"schedule 'wgmma' has no size 'rows'; it has m, n, stages, cluster"),
     (wish("wgmma", cluster=3, stages=99), r"cluster 3 is not possible; .*; stages 99 of a tile of 128 x 256 are not"),
     (wish("wgmma", m=96, stages=99, rows=1), r"no size 'rows'; .*; m 96 is not possible; .*; stages 99 .* 2 to 12 are"),
+    (wish("wgmma", m=72), r"m 72 is not possible; 64, 128 are; others that `aot build -v` shows are the tool's own"),
+    (wish("wgmma", n=176, cluster=2), r"n 176 goes with m 128 and cluster 1 only"),
+    (wish("wgmma", n=176, m=64), r"n 176 goes with m 128 and cluster 1 only"),
+    (wish("wgmma", n=64, cluster=4), r"cluster 4 goes with m 128 and n 128 only"),
+    (wish("wgmma", n=144, stages=5), r"stages 5 of a tile of 128 x 144 are not possible; 2 to 4 are"),
     (wish("mma", rows=7), r"no kernel of schedule 'mma' has these sizes; kernels have rows 64, columns 64"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("unfit", "message"), UNFIT, ids=["rows", "stages", "another size", "cluster and stages", "three", "no such tile"]
-)
+@pytest.mark.parametrize(("unfit", "message"), UNFIT, ids=[str(each[0].sizes) for each in UNFIT])
 def test_a_tile_that_is_not_possible_is_refused(unfit: Wish, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         chosen(MATMUL.format(m=512, n=512, k=512), ((9, 0),), unfit)
+
+
+@pytest.mark.parametrize(
+    ("maps", "element", "sizes", "message"),
+    [
+        ("(k, m)", "f16", {"n": 128, "cluster": 4}, "; cluster 4 is for left factors that are not transposed"),
+        ("(m, k)", "f8E4M3FN", {"n": 176}, "no product of it has schedule 'wgmma'"),
+    ],
+)
+def test_some_tiles_are_for_some_factors(maps: str, element: str, sizes: dict[str, int], message: str) -> None:
+    left, right = f"tensor<512x512x{element}>", f"tensor<512x512x{element}>"
+    others = ["affine_map<(m, n, k) -> (n, k)>", "affine_map<(m, n, k) -> (m, n)>"]
+    text = f"""func.func @f(%a: {left}, %b: {right}, %c: tensor<512x512xf32>) -> tensor<512x512xf32> {{
+      %y = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> {maps}>, {", ".join(others)}]
+        ins(%a, %b : {left}, {right}) outs(%c : tensor<512x512xf32>) -> tensor<512x512xf32>
+      return %y : tensor<512x512xf32>
+    }}"""
+    assert tiles(chosen(text, ((9, 0),), wish("wgmma", n=128)), "wgmma")
+    with pytest.raises(ConfigError, match=message):
+        chosen(text, ((9, 0),), wish("wgmma", **sizes))
 
 
 def test_other_images_do_without() -> None:

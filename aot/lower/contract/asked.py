@@ -11,10 +11,18 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 
 from aot.lower import search, tiling
-from aot.lower.contract import wgmmatile
+from aot.lower.contract import kinds, wgmmatile
+from aot.lower.contract.problem import Problem
 from aot.wishes import MMA, SIZES_OF, WGMMA, Wish, no_sizes
 
-_ROWS, _COLUMNS, _CLUSTERS = (64, 128), (64, 128, 192, 256), (1, 2)
+_ROWS, _COLUMNS, _CLUSTERS = (64, 128), (64, 128, 144, 160, 176, 192, 208, 224, 240, 256), (1, 2, 4)
+_USUAL = 64
+"""What columns are multiples of that go with all rows, clusters and types."""
+_FOUR = 4
+"""Blocks beside each other."""
+_OWN = "others that `aot build -v` shows are the tool's own picks"
+_HALF = 2
+"""Bytes of elements for which all columns are."""
 _MOST_STAGES = 12
 _STAGES = 6
 """Where there is room for them, and none are wished for."""
@@ -34,7 +42,13 @@ def _impossible(sizes: Mapping[str, int]) -> list[str]:
     ranges = (("m", _ROWS), ("n", _COLUMNS), ("cluster", _CLUSTERS))
     wrong = [(name, possible) for name, possible in ranges if sizes.get(name, possible[0]) not in possible]
     found = [f"{name} {sizes[name]} is not possible; {', '.join(map(str, possible))} are" for name, possible in wrong]
+    found += [_OWN] if found else []
     rows, columns = sizes.get("m", _ROWS[-1]), sizes.get("n", _COLUMNS[-1])
+    cluster = sizes.get("cluster", 1)
+    if columns in _COLUMNS and columns % _USUAL and (rows, cluster) != (_ROWS[-1], 1):
+        found.append(f"n {columns} goes with m {_ROWS[-1]} and cluster 1 only")
+    elif cluster == _FOUR and (rows, columns) != (128, 128):
+        found.append(f"cluster {cluster} goes with m 128 and n 128 only")
     if rows not in _ROWS or columns not in _COLUMNS:
         rows, columns = _ROWS[0], _COLUMNS[0]
     stages, most = sizes.get("stages", 2), _room(rows, columns)
@@ -48,7 +62,20 @@ def wgmma_tile(wish: Wish) -> wgmmatile.Tile:
     sizes = dict(wish.sizes)
     rows, columns = sizes.get("m", _ROWS[-1]), sizes.get("n", _COLUMNS[-1])
     stages = sizes.get("stages", min(_STAGES, _room(rows, columns)))
-    return wgmmatile.Tile(rows, columns, stages, rows // 64, below=sizes.get("cluster", 1), chunks=rows // 64)
+    cluster = sizes.get("cluster", 1)
+    below, beside = (1, cluster) if cluster == _FOUR else (cluster, 1)
+    return wgmmatile.Tile(rows, columns, stages, rows // 64, below=below, beside=beside, chunks=rows // 64)
+
+
+def may_have(wish: Wish, job: Problem) -> bool:
+    """Whether the tile of a wish goes with the problem's types and layout."""
+    if wish.schedule != WGMMA:
+        return False
+    tile, kind = wgmma_tile(wish), kinds.of(job)
+    if tile.columns % _USUAL == 0 and tile.cluster != _FOUR:
+        return True
+    plain = kind is not None and kind.bytes == _HALF and job.window is None
+    return plain and not (tile.cluster == _FOUR and job.left.turned)
 
 
 def is_left(wish: Wish | None, rows: int, columns: int, all_tiles: Sequence[tuple[int, int]]) -> bool:
@@ -64,7 +91,9 @@ def unmet(wish: Wish, function: ir.Operation) -> str:
     made = [tiling.read(op) for op in search.named(function, "gpu.launch") if tiling.schedule_of(op) == wish.schedule]
     if not made:
         where = "f16 or bf16 in images for sm_90" if wish.schedule == WGMMA else "narrow types in images from sm_80 on"
-        return f"no product of it has schedule '{wish.schedule}', which is for {where}"
+        cluster = dict(wish.sizes).get("cluster") == _FOUR
+        more = f"; cluster {_FOUR} is for left factors that are not transposed" if cluster else ""
+        return f"no product of it has schedule '{wish.schedule}', which is for {where}{more}"
     sizes = [dict(each.tile) for each in made if each is not None]
     if any(all(each.get(name) == size for name, size in wish.sizes) for each in sizes):
         return ""

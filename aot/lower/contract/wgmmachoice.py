@@ -22,7 +22,6 @@ from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import Extent
-from aot.wishes import WGMMA
 
 Number = int | Word
 
@@ -79,7 +78,7 @@ class Offer:
 
 def offers(job: Problem) -> list[Offer]:
     """The best one first."""
-    if job.asked is not None and job.asked.schedule != WGMMA:
+    if job.asked is not None and not asked.may_have(job.asked, job):
         return []
     pairs = wgmmafit.has_pairs(job, job.epilogue.arrays())
     staged = wgmmafit.can_stage(job) and pairs is not False

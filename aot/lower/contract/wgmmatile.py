@@ -24,7 +24,7 @@ _ACROSS = 64
 
 def has_room(rows: int, columns: int, stages: int) -> bool:
     """Whether shared memory has room for a tile with so many stages, whose sums go through it."""
-    stage, sums = (rows + columns) * 128, rows // 64 * (rows // 64) * CHUNK
+    stage, sums = (rows + -(-columns // _ACROSS) * _ACROSS) * SWIZZLE_ROW, rows // 64 * (rows // 64) * CHUNK
     return stages * (stage + 16) + sums + ATOM <= _MOST_SHARED
 
 
