@@ -61,7 +61,7 @@ class Benched:
 
 
 def bench(request: BenchRequest) -> Benched:
-    """Times the functions in processes of their own."""
+    """Times the functions in processes of their own; UsageError where none of them can run here."""
     options.extents(request.dims)
     options.ranges(request.ranges)
     gpu = next((device.name for device in driver.ask().devices), "")
@@ -90,6 +90,9 @@ def bench(request: BenchRequest) -> Benched:
         reports = children.run(todo, chosen, TimedReport, _died)
         measured = codec.decode(fileset.read_file(Path(todo.folder) / job.BANDWIDTHS), Bandwidths)
     rows = tuple(row for report in reports for row in report.rows)
+    if not any(row.failed or row.median_s is not None for row in rows):
+        reasons = "\n".join(f"  {row.function}: {row.note}" for row in rows)
+        raise UsageError(f"nothing could be timed:\n{reasons}")
     return Benched(found.package, found.manifest["version"], gpu, measured.cpu, measured.gpu, rows)
 
 

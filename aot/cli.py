@@ -108,7 +108,10 @@ def build(
 @click.option("--sass", metavar="KERNEL", help="Print a kernel's machine code.")
 @click.option("--arch", metavar="ARCH", help="Which image --sass reads. Default: the first that holds the kernel.")
 def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch: str | None) -> None:
-    """Show what is inside a built package: functions, kernels, registers, sizes, architectures."""
+    """Show what is in a package.
+
+    Functions, kernels, registers, sizes, architectures.
+    """
     if sum(map(bool, (as_json, ptx, sass))) > 1:
         raise click.UsageError("--json, --ptx and --sass exclude each other")
     from aot import inspection
@@ -143,7 +146,10 @@ def targets(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
 @click.option("--cuda", type=click.Choice(["12", "13"]), help="Major version of the toolchain from PyPI.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def doctor(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
-    """Look for all that building and running need, and say what to do about what is missing."""
+    """Say what is missing here.
+
+    Looks for all that building and running need, and says what to do about it.
+    """
     from aot import doctor as doctors
 
     found = doctors.examine(toolkit, int(cuda) if cuda else None)

@@ -60,7 +60,10 @@ def _calls(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--atol", type=_Finite(0), help="Absolute tolerance. Default: by type and length of sums.")
 @_JSON
 def verify(package: str, as_json: bool, **options: Any) -> None:
-    """Call every function of a package and compare: GPU with CPU code, or either with a reference."""
+    """Check a package's results.
+
+    Calls every function and compares: GPU with CPU code, or either with a reference.
+    """
     from aot import verify as verifier
 
     found = verifier.verify(verifier.VerifyRequest(package, **options))
@@ -87,7 +90,10 @@ def _show_verified(found: Verified) -> None:
 @_QUIET
 @_JSON
 def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_json: bool) -> None:
-    """Build the examples, install them in a scratch folder, and check them on the GPU, if any, and the CPU."""
+    """Build and check the examples.
+
+    Installs them in a scratch folder, and calls them on the GPU, if any, and the CPU.
+    """
     from aot import demo as demonstration
 
     reporter = report.reporter(quiet=quiet, verbose=False)
@@ -113,7 +119,10 @@ def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_
 @click.option("--plot", metavar="FILE.png|FILE.svg", help="Draw a bar chart.")
 @_JSON
 def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None:
-    """Time every function of a package, on the GPU, if any, and the CPU."""
+    """Time a package's functions.
+
+    All that run here: on the GPU, if any, and the CPU.
+    """
     from aot import bench as timer
     from aot import chart
 
@@ -142,7 +151,10 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
 @_QUIET
 @_JSON
 def tune(listed: bool, dry_run: bool, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Measure schedules and sizes of functions on this GPU, and keep the fastest for `aot build`."""
+    """Find the fastest schedules on this GPU.
+
+    Measures schedules and sizes of functions, and keeps the fastest for `aot build`.
+    """
     from aot import tune as tuner
     from aot.tunechoice import TuneRequest
 
@@ -155,7 +167,7 @@ def tune(listed: bool, dry_run: bool, quiet: bool, as_json: bool, **options: Any
     if as_json:
         _print_json(found.as_json())
     else:
-        report.table("", tuner.COLUMNS, tuner.table(found.rows))
+        report.table("", *(tuner.offered(found.rows) if listed else tuner.timed(found.rows)))
         report.say(tuner.verdict(found))
     if not (listed or dry_run):
         report.say(f"wrote {tuner.write(found, request)}")

@@ -28,6 +28,7 @@ from aot.verifying.installed import installed
 from aot.verifying.job import Sizes
 
 COLUMNS = ("function", "region", "candidate", "median", "of default", "")
+OFFERED = ("function", "region", "candidate", "")
 DEFAULT, TAKEN, WITH_OTHERS = "default", "taken", "default, with what was taken above"
 
 
@@ -186,8 +187,13 @@ def verdict(found: Tuned) -> str:
     return f"{number(regions, 'region')} on {found.gpu}: {len(found.picks)} with something faster than the default"
 
 
-def table(rows: Sequence[Row]) -> list[list[str]]:
-    """Rows of the table for COLUMNS."""
+def offered(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
+    """Columns and rows of a table of what was not measured."""
+    return OFFERED, [[row.function, str(row.region or "-"), row.candidate, row.note] for row in rows]
+
+
+def timed(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
+    """Columns and rows of a table of what was measured."""
     default: float | None = None
     cells = []
     for place, row in enumerate(rows):
@@ -197,4 +203,4 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
         cells.append(
             [row.function, str(row.region or "-"), row.candidate, bench.duration(row.median_s), share, row.note]
         )
-    return cells
+    return COLUMNS, cells

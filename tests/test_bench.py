@@ -48,6 +48,13 @@ def test_times_and_rates(package: str) -> None:
     assert found.ok
 
 
+def test_nothing_that_can_run_is_wrong_use(package: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["bench", package, "--function", "smooth", "--on", "cpu"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "nothing could be timed:\n  smooth.smooth: it has no CPU code" in shown.err
+
+
 def test_the_gpu_is_timed_without_a_framework(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -380,6 +380,16 @@ def test_tuned_settings_name_functions_that_are_there(tmp_path: Path) -> None:
         tunechoice.choosable(TuneRequest((str(tmp_path),), archs="sm_90"))
 
 
+def test_lists_have_no_columns_of_times(tmp_path: Path) -> None:
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    done = tuned(tmp_path, "--list", "--archs", "sm_90")
+    assert done.returncode == 0, done.stderr
+    head, default, *_ = done.stdout.splitlines()
+    assert head.split() == ["function", "region", "candidate"]
+    assert default.split()[0] == "double.double"
+    assert default.endswith("  default")
+
+
 def test_functions_that_aot_toml_speaks_of_are_named(tmp_path: Path) -> None:
     (tmp_path / "double.mlir").write_text(DOUBLE)
     (tmp_path / "aot.toml").write_text("edition = 1\n[source.double.function.double]\nwidth = 1\n")
