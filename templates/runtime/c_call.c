@@ -3,6 +3,7 @@
 #include "c_call.h"
 #include "native.h"
 #include "rt.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,11 @@ static int find_place(const aot_function *function, const void *const *args, voi
     const dl_tensor *array = i < function->nargs ? args[i] : results[i - function->nargs];
     int own = place_of(array), elsewhere = own == GPU && *device >= 0 && array->device.id != *device;
     if (!own || (place && own != place) || elsewhere) {
-      aot_set_error(AOT_E_LIMIT, "%s.%s(): all arrays must be on one CUDA device, or all in host memory", function->source->name, function->name);
+      char which[96];
+      if (i < function->nargs) snprintf(which, sizeof which, "argument %u '%s'", i + 1, value->name);
+      else snprintf(which, sizeof which, "result %u", i - function->nargs + 1);
+      aot_set_error(AOT_E_LIMIT, "%s.%s(): %s has device {%d, %d}: all arrays must be on one CUDA device, or all in host memory",
+                    function->source->name, function->name, which, (int)array->device.type, (int)array->device.id);
       return 0;
     }
     place = own;
