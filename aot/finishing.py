@@ -47,7 +47,7 @@ def finish(
         seconds=0.0,
     )
     told.tell_notes(result, planned.left_out, tell)
-    tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
+    tell.stage(f"packaging {planned.package.name} {planned.package.version}")
     files = _package(planned, compiled, result.left_out)
     fileset.write_tree(files, result.tree)
     options = wheel.Options(sdist=planned.sdist, python=planned.python, epoch=planned.engine.epoch)

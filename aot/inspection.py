@@ -202,7 +202,7 @@ def _module_text(module: Mapping[str, Any], stored: Mapping[tuple[str, str], int
             f"  {function['name']}({', '.join(map(_argument, function['args']))}){_results(function['results'])}{cpu}"
         )
     lines += [
-        f"  {kernel['name']}({', '.join(map(_argument, kernel['params']))}) launched with grid=, block="
+        f"  {kernel['name']}({', '.join(map(_argument, kernel['params']))}) launched with {_sizes(kernel)}"
         for kernel in module["kernels"]
         if kernel["callable"]
     ]
@@ -211,6 +211,14 @@ def _module_text(module: Mapping[str, Any], stored: Mapping[tuple[str, str], int
         columns = ["kernel", "arch", "registers", "shared", "stack", "spills", "threads", "code"]
         lines += ["  " + line for line in plain_table("", columns, rows).splitlines()]
     return "\n".join(lines)
+
+
+def _sizes(kernel: Mapping[str, Any]) -> str:
+    """``grid=, block=[256]``: what a call must give, and what it may leave out."""
+    given = ((name, kernel[name]) for name in ("grid", "block"))
+    return ", ".join(
+        f"{name}={'' if sizes is None else '[' + ', '.join(map(str, sizes)) + ']'}" for name, sizes in given
+    )
 
 
 def _usage_rows(kernel: Mapping[str, Any]) -> list[list[str]]:

@@ -51,7 +51,7 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> SplitResul
     built = {extra: made for extra, archs in groups.items() if (made := _part(request, planned, extra, archs, tell))}
     if not built:
         raise ArchUnfit(f"no source can be built for {', '.join(planned.archs)}")
-    tell.stage(f"packaging {planned.package.distribution} {planned.package.version}")
+    tell.stage(f"packaging {planned.package.name} {planned.package.version}")
     place = planned.work / _FRONT
     with fileset.lock(place, lambda: tell.note(f"waiting for another build in '{place}'")):
         files = render(_front(planned, built), package.read_templates(resources.templates()))

@@ -63,7 +63,7 @@ def test_the_text_names_everything(built: Built, capsys: pytest.CaptureFixture[s
         r"small_demo 1\.5, made by aot .*, mlir 22\.1\.8.*, ptxas \d",
         r"needs a driver of CUDA 13\.0 or newer",
         r"double\(x: tensor<\?xf32>\) -> tensor<\?xf32>",
-        r"iota\(.*\) launched with grid=, block=\n",
+        r"iota\(.*\) launched with grid=\[1\], block=\[32\]\n",
         r"cubin sm_90a \(asked for as sm_90\): \d+ bytes",
         r"ptx compute_90: \d+ bytes, \d+ as stored",
         r"left out: sm_80",

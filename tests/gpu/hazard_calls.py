@@ -298,7 +298,7 @@ def _launches() -> list[Call]:
             "block_sums",
             lambda rng: (rng.integers(-99, 99, 512, "i4"), np.zeros(512, "i4")),
             None,
-            lambda x, out: {1: np.repeat(x.reshape(4, 128).sum(1), 128)},
+            lambda x, out: {1: np.repeat(x.reshape(4, 128).sum(1, dtype="i4"), 128)},
         ),
         Call(
             "false and true",
