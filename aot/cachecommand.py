@@ -39,7 +39,8 @@ def info(folder: str | None, as_json: bool) -> None:
     if as_json:
         report.result(json.dumps(rows, indent=2))
     else:
-        report.table("", ["cache", ""], [[name, str(value)] for name, value in rows.items()])
+        shown = {**rows, "limit": f"{found.limit / store.UNITS['G']:.3g} GiB"}
+        report.table("", ["cache", ""], [[name, str(value)] for name, value in shown.items()])
 
 
 @cache.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -178,14 +179,17 @@ def test_where_the_cache_is() -> None:
         cachelevels.check("what://x")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOT_CACHE_LIMIT", "5G")
     store = Store(tmp_path)
     for key in (KEY, OTHER):
         store.put(key, bytes(1000))
     place = ["--cache", str(tmp_path)]
     assert cli.run(["cache", "info", *place, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["entries"], found["folder"]) == (2, str(tmp_path))
+    assert (found["entries"], found["folder"], found["limit"]) == (2, str(tmp_path), 5 << 30)
+    assert cli.run(["cache", "info", *place]) == 0
+    assert re.search(r"^limit +5 GiB$", capsys.readouterr().out, re.MULTILINE)
     assert cli.run(["cache", "prune", *place, "--size", "1500"]) == 0
     assert "dropped 1 entry, " in capsys.readouterr().err
     assert cli.run(["cache", "clear", *place]) == 0
