@@ -64,7 +64,7 @@ class _Found:
 def inspect(path: str) -> Inspection:
     """Looks through a package."""
     package = opened.open_package(path)
-    return Inspection(package, tuple(_coverage(blob) for blob in package.blobs))
+    return Inspection(package, tuple(_coverage(blob, package.manifest) for blob in package.blobs))
 
 
 def text(found: Inspection) -> str:
@@ -119,12 +119,22 @@ def sass_text(path: str, kernel: str, target: str | None) -> str:
     return shown[shown.find("\tcode for") :].strip("\n") if "\tcode for" in shown else shown
 
 
-def _coverage(blob: Blob) -> SourceCoverage:
+def _coverage(blob: Blob, manifest: Mapping[str, Any] | None) -> SourceCoverage:
+    module = next((each for each in (manifest or {}).get("modules", ()) if each["name"] == blob.source), None)
     # Lettered PTX (of a ready binary) promises nothing that the table could tell.
     images = [
-        arch.target(each.target) for each in blob.entries if each.kind == arch.CUBIN or each.target[-1:].isdigit()
+        arch.target(each.target)
+        for each in blob.entries
+        if (each.kind == arch.CUBIN or each.target[-1:].isdigit()) and _holds_kernels(each.target, module)
     ]
     return SourceCoverage(blob.source, arch.coverage(images))
+
+
+def _holds_kernels(image: str, module: Mapping[str, Any] | None) -> bool:
+    """Whether some kernel is in an image; of ready binaries, or without a manifest, nobody knows better."""
+    if module is None or module["passthrough"] or not module["kernels"]:
+        return True
+    return any(image in kernel["targets"] for kernel in module["kernels"])
 
 
 def _matrix(sources: Sequence[SourceCoverage]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -76,17 +76,18 @@ def _compile(
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
             dump("binary", lowered.host)
+    kernels = _placed(kernels, blob) if lowered.device is not None else kernels
     compiled = CompiledSource(
         name=job.name,
         path=job.path,
         sha256=job.sha256,
         functions=functions,
-        kernels=_placed(kernels, blob) if lowered.device is not None else kernels,
+        kernels=kernels,
         fatbin=blob,
         host=_host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark),
         messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
-        notes=_portable(job, (*lowered.notes, *remarks, *notes)),
+        notes=_portable(job, (*lowered.notes, *remarks, *notes, *_absent(kernels, blob))),
         general=lowered.general.reasons,
         remarks=lowered.general.followers,
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
@@ -187,6 +188,18 @@ def _placed(kernels: Sequence[Kernel], blob: FatBinary | None) -> tuple[Kernel, 
         replace(each, targets=tuple(t for t in targets if archneed.meets(arch.target(t), each.needs)))
         for each in kernels
     )
+
+
+def _absent(kernels: Sequence[Kernel], blob: FatBinary | None) -> Iterator[str]:
+    """Of kernels that no image holds: those that Python launches, or all where there are no others.
+
+    Host code chooses among the rest, by what the image at hand holds.
+    """
+    images_of = ", ".join(image.target for image in blob.images) if blob else "none"
+    alone = not any(each.targets for each in kernels)
+    for each in kernels:
+        if each.needs and not each.targets and (alone or each.callable):
+            yield f"kernel '{each.name}' is in no image: it needs {each.needs}, images are for {images_of}"
 
 
 def _ready(job: CompileJob, lowered: LoweredSource, selected: Selection) -> tuple[FatBinary, tuple[str, ...]]:

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from builtpackage import Built
+from builtpackage import Built, build_in
 
 import aot
 from aot import cli, inspection, opened, ptxtext
@@ -54,6 +54,26 @@ def test_coverage_is_known_for_each_source(built: Built) -> None:
     assert found["kernel"][(8, 6)] == "cubin"
     assert found["kernel"][(12, 0)] == "ptx"
     assert (found["hopper"][(9, 0)], found["hopper"][(10, 0)]) == ("cubin", "none")
+
+
+def test_an_image_without_kernels_serves_nobody(tmp_path: Path) -> None:
+    """It is noted when the package is built, too."""
+    (tmp_path / "kernels").mkdir()
+    kernel = '  gpu.func @{name}(%x: memref<?xf32>) kernel attributes {{aot.needs = "{need}"}} {{ gpu.return }}\n'
+    for name, needs in (("late", ("sm_90",)), ("mixed", ("sm_80", "sm_100"))):
+        text = "".join(kernel.format(name=f"k_{need}", need=need) for need in needs)
+        (tmp_path / "kernels" / f"{name}.mlir").write_text(f"gpu.module @m {{\n{text}}}\n")
+    built = build_in(tmp_path, archs="sm_80", ptx=False)
+    found = {
+        each.source: {row.capability: row.how for row in each.rows}
+        for each in aot.inspect(str(built.result.wheel)).sources
+    }
+    assert (found["late"][(8, 0)], found["mixed"][(8, 0)]) == ("none", "cubin")
+    notes = [note.partition(": ")[2] for note in built.heard.notes if "is in no image" in note]
+    assert notes == [
+        "kernel 'k_sm_90' is in no image: it needs sm_90, images are for sm_80",
+        "kernel 'k_sm_100' is in no image: it needs sm_100, images are for sm_80",
+    ]
 
 
 def test_the_text_names_everything(built: Built, capsys: pytest.CaptureFixture[str]) -> None:
