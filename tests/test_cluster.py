@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builtpackage import Built, Heard, build_in, write_sources
+from builtpackage import Built, build_in, write_sources
 
-import aot
 from aot import engine, pipeline, toolid
 from aot.errors import SourceError, ToolMissing, UsageError
 from aot.toolid import Identity
@@ -32,38 +32,30 @@ def executor(cluster: Any) -> str:
     return str(cluster.scheduler_address).replace("tcp://", "dask://")
 
 
-@dataclass
-class Killing(Heard):
-    """Kills a worker that is at work when the first source is done."""
-
-    address: str = ""
-    killed: int = 0
-
-    def progress(self, done: int, total: int, what: str) -> None:
-        super().progress(done, total, what)
-        if self.killed:
-            return
-        with distributed.Client(self.address, set_as_default=False) as client:
-            pids = client.run(os.getpid)
-            busy = [worker for worker, jobs in client.processing().items() if jobs]
-            self.killed = pids[busy[0]]
-            os.kill(self.killed, signal.SIGKILL)
+def kill_one_at_work(client: Any) -> int:
+    """Waits until a worker has a job, and kills that worker; its process id, 0 if none had any within a minute."""
+    pids = client.run(os.getpid)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        busy = [worker for worker, jobs in client.processing().items() if jobs]
+        if busy:
+            os.kill(pids[busy[0]], signal.SIGKILL)
+            return int(pids[busy[0]])
+        time.sleep(0.01)
+    return 0
 
 
 def test_a_lost_worker_costs_time_only(cluster: Any, built: Built, tmp_path: Path) -> None:
     write_sources(tmp_path)
-    heard = Killing(address=cluster.scheduler_address)
-    request = aot.BuildRequest(
-        (str(tmp_path / "kernels"),),
-        archs="sm_80,sm_90",
-        out=str(tmp_path / "dist"),
-        work=str(tmp_path / "build"),
-        executor=executor(cluster),
-    )
-    result = aot.build(request, heard)
-    assert heard.killed
-    assert sorted(heard.compiled) == ["hopper.mlir", "kernel.mlir", "launch.mlir", "tensor-level.mlir"]
-    assert result.wheel.read_bytes() == built.result.wheel.read_bytes()
+    with (
+        distributed.Client(cluster.scheduler_address, set_as_default=False) as client,
+        ThreadPoolExecutor(max_workers=1) as threads,
+    ):
+        killing = threads.submit(kill_one_at_work, client)
+        made = build_in(tmp_path, executor=executor(cluster))
+        assert killing.result()
+    assert sorted(made.heard.compiled) == ["hopper.mlir", "kernel.mlir", "launch.mlir", "tensor-level.mlir"]
+    assert made.result.wheel.read_bytes() == built.result.wheel.read_bytes()
 
 
 def test_errors_come_back_as_they_are(cluster: Any, tmp_path: Path) -> None:
