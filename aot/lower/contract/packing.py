@@ -57,34 +57,20 @@ class Packed:
 
 
 @dataclass(frozen=True, eq=False)
-class _Copy:
+class _Copy(turning.Copy):
     """Rows of a factor, and how they lie in the buffer; all extents are indices."""
 
-    factor: Factor
     address: ir.Value | None
     """Of the factor's first element, in bytes; None: rows of the buffer are no rows of it, and read one by one."""
     element: ir.Type
     """Of the buffer."""
     turned: bool
-    batch: tuple[Word, ...]
-    rows: Word
-    columns: Word
-    """Of the factor."""
-    vectors: Word
-    """Of a row that are written."""
-    pitch: Extent
-    """Elements from one row of the buffer to the next."""
-    lanes: int
     needless: ir.Value | bool
 
     @property
     def turns(self) -> bool:
         """Whether rows of the buffer are columns in memory."""
         return self.factor.turned and not self.turned
-
-    def turn(self) -> turning.Turn:
-        """The same for a copy through shared memory."""
-        return turning.Turn(self.factor, self.batch, self.rows, self.columns, self.vectors, self.pitch, self.lanes)
 
     @property
     def outside(self) -> Word:
@@ -109,7 +95,7 @@ def packed(given: Sequence[Given], kind: Kind, unused: ir.Value | bool = False) 
         tiles.either(all_of([copy.needless for copy, _ in along]), lambda: None, lambda: _launch(along))
     for copy, buffer in pairs:
         if copy.turns:
-            tiles.either(copy.needless, lambda: None, partial(turning.launch, copy.turn(), buffer))
+            tiles.either(copy.needless, lambda: None, partial(turning.launch, copy, buffer))
     return [_packed(*each) for each in zip(given, copies, buffers, strict=True)]
 
 
@@ -141,7 +127,7 @@ def _planned(given: Given, kind: Kind, needless: ir.Value | bool) -> _Copy:
     place = (outside, Word(rows.value), Word(columns.value), vectors, _pitch(columns, kind.bytes))
     plain = same and turned == factor.turned and factor.strides[-1].static == 1 and factor.has_address
     start = address(factor.memory) if plain else None
-    return _Copy(factor, start, element, turned, *place, lanes, needless)
+    return _Copy(factor, *place, lanes, start, element, turned, needless)
 
 
 def _pitch(columns: Extent, size: int) -> Extent:

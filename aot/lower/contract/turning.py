@@ -1,6 +1,6 @@
 """A factor copied into rows along ``k`` where memory runs along its other loop: through tiles in shared memory.
 
-In: a Turn, and the buffer. Out: a ``gpu.launch``. Memory is read and written in whole lines; rows of a tile are an
+In: a Copy, and the buffer. Out: a ``gpu.launch``. Memory is read and written in whole lines; rows of a tile are an
 element longer, so that neither meets a bank often.
 """
 
@@ -28,7 +28,7 @@ _BYTES = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class Copy:
     """What is copied; all extents are indices."""
 
     factor: Factor
@@ -55,69 +55,69 @@ class Turn:
         return self.deep, _ROWS + 1
 
 
-def launch(turn: Turn, buffer: ir.Value) -> None:
+def launch(copy: Copy, buffer: ir.Value) -> None:
     """Emit the launch at the insertion point."""
-    size = turn.shape[0] * turn.shape[1] * rtcalls.storage_bytes(turn.factor.element)
-    across, one = turn.columns.tiles(turn.deep), rtcalls.index(1)
-    blocks = turn.rows.tiles(_ROWS) * across
-    for each in turn.batch:
+    size = copy.shape[0] * copy.shape[1] * rtcalls.storage_bytes(copy.factor.element)
+    across, one = copy.columns.tiles(copy.deep), rtcalls.index(1)
+    blocks = copy.rows.tiles(_ROWS) * across
+    for each in copy.batch:
         blocks = blocks * each
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), size).result
     sizes = ((blocks.value, one, one), (rtcalls.index(_THREADS), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
-    tiling.mark(op, "contractions", 0, "turn", {"rows": _ROWS, "columns": turn.deep, "threads": _THREADS})
+    tiling.mark(op, "contractions", 0, "turn", {"rows": _ROWS, "columns": copy.deep, "threads": _THREADS})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
         number, thread = Word(body.arguments[0]), Word(body.arguments[3])
-        rest, column = number // across, number % across * turn.deep
-        down = turn.rows.tiles(_ROWS)
+        rest, column = number // across, number % across * copy.deep
+        down = copy.rows.tiles(_ROWS)
         plane, row = rest // down, rest % down * _ROWS
-        kept = _read(turn, thread, (plane, row, column))
+        kept = _read(copy, thread, (plane, row, column))
         gpu.BarrierOp()
-        _write(turn, thread, (plane, row, column), kept, buffer)
+        _write(copy, thread, (plane, row, column), kept, buffer)
 
 
 Corner = tuple[Word, Word, Word]
 """Number of the matrix; row and column of the buffer."""
 
 
-def _read(turn: Turn, thread: Word, corner: Corner) -> ir.Value:
+def _read(copy: Copy, thread: Word, corner: Corner) -> ir.Value:
     """Bring a tile to shared memory: all is on its way before anything waits for it. Its memory."""
     plane, row, column = corner
-    kind = ir.MemRefType.get(turn.shape, turn.factor.element, memory_space=ir.Attribute.parse(exchange.SHARED))
+    kind = ir.MemRefType.get(copy.shape, copy.factor.element, memory_space=ir.Attribute.parse(exchange.SHARED))
     kept = memref.ViewOp(kind, exchange.shared_memory(), rtcalls.index(0), []).result
     near, far, step = thread % _ROWS, thread // _ROWS, _THREADS // _ROWS
     batch: list[ir.Value] = []
-    for extent in reversed(turn.batch):
+    for extent in reversed(copy.batch):
         batch.insert(0, (plane % extent).value)
         plane = plane // extent
-    places = [far + first for first in range(0, turn.deep, step)]
-    values = [_element(turn, batch, row + near, column + place) for place in places]
+    places = [far + first for first in range(0, copy.deep, step)]
+    values = [_element(copy, batch, row + near, column + place) for place in places]
     for place, value in zip(places, values, strict=True):
         memref.StoreOp(value, kept, [place.value, near.value])
     return kept
 
 
-def _element(turn: Turn, batch: Sequence[ir.Value], row: Word, column: Word) -> ir.Value:
+def _element(copy: Copy, batch: Sequence[ir.Value], row: Word, column: Word) -> ir.Value:
     """An element of the buffer; zero behind the factor's last column. Rows behind the last one are never written."""
-    inside = (row.least(turn.rows - 1), column.least(turn.columns - 1))
-    at = turn.factor.indices(list(batch), *(each.value for each in inside))
-    value = memref.LoadOp(turn.factor.memory, at).result
-    return arith.SelectOp(column.below(turn.columns), value, epilogue.zero(turn.factor.element)).result
+    inside = (row.least(copy.rows - 1), column.least(copy.columns - 1))
+    at = copy.factor.indices(list(batch), *(each.value for each in inside))
+    value = memref.LoadOp(copy.factor.memory, at).result
+    return arith.SelectOp(column.below(copy.columns), value, epilogue.zero(copy.factor.element)).result
 
 
-def _write(turn: Turn, thread: Word, corner: Corner, kept: ir.Value, buffer: ir.Value) -> None:
+def _write(copy: Copy, thread: Word, corner: Corner, kept: ir.Value, buffer: ir.Value) -> None:
     plane, row, column = corner
-    across = turn.deep // turn.lanes
+    across = copy.deep // copy.lanes
     for first in range(0, _ROWS * across, _THREADS):
         near, far = thread % across, (thread + first) // across
-        vector = column // turn.lanes + near
-        inside = arith.AndIOp((row + far).below(turn.rows), vector.below(turn.vectors)).result
-        places = [near * turn.lanes + lane for lane in range(turn.lanes)]
+        vector = column // copy.lanes + near
+        inside = arith.AndIOp((row + far).below(copy.rows), vector.below(copy.vectors)).result
+        places = [near * copy.lanes + lane for lane in range(copy.lanes)]
         values = bodies.pack([memref.LoadOp(kept, [place.value, far.value]).result for place in places])
-        target = (plane * turn.rows + row + far) * Word(turn.pitch.value) + vector * turn.lanes
+        target = (plane * copy.rows + row + far) * Word(copy.pitch.value) + vector * copy.lanes
         branch = scf.IfOp(inside)
         with ir.InsertionPoint(branch.then_block):
             store_vector(values, buffer, [target.value])
