@@ -26,7 +26,7 @@ from onceperrun import once
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "templates" / "runtime"
 FAKE = ROOT / "tests" / "fake_cuda"
-WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread")
+WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread")
 
 UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 

@@ -58,6 +58,15 @@ def test_streams_of_chains_are_used_again(core: Core) -> None:
     assert core.fake("live_streams") == 3
 
 
+def test_streams_of_chains_that_a_graph_captures_are_left_to_it(core: Core) -> None:
+    stream = core.call("stream", flags=FORK).values[0]
+    core.fake("capture", stream, 1)
+    other = core.call("stream", flags=FORK).values[0]
+    assert other != stream
+    core.fake("capture", stream, 0)
+    assert {core.call("stream", flags=FORK).values[0] for _ in range(2)} <= {stream, other}
+
+
 def test_chains_are_joined_when_the_call_fails(core: Core) -> None:
     warm(core)
     result = core.call("stream | gpualloc 16 $0 | oops 1", flags=FORK)
@@ -247,6 +256,7 @@ def test_default_device_refusals(core: Core, script: str, flags: int, code: int,
     result = core.call(script, flags=flags)
     assert result.code == code
     assert message in result.message
+    assert core.ask("core", "default_device") == 0, "a refused device is not the next call's"
 
 
 # ------------------------------------------------------------------ sources lowered elsewhere

@@ -150,23 +150,27 @@ static const char *bound_to_device(const aot_frame *frame) {
   return frame->worked ? "it has used that device already" : NULL;
 }
 
-/* Later calls without array arguments start on the device, and this one moves to it, onto the default stream of the device's
- * primary context; aot_run gives the caller's context back. Upstream keeps one context for the whole process and so ignores
- * every device but the first that is used; obeying, or saying why not, is what the op asks for. */
-void mgpuSetDefaultDevice(int32_t device) {
-  aot_frame *frame = aot_frame_here("gpu.set_default_device");
-  int code = aot_default_device_set(device);
-  if (code) aot_fail(code, "%s", aot_last_error());
-  if (device == frame->device) return;
+/* The call goes on on the default stream of the device's primary context; aot_run gives the caller's context back. */
+static void move_to(aot_frame *frame, int device) {
   const char *bound = bound_to_device(frame);
   if (bound) aot_fail(AOT_E_UNSUPPORTED, "gpu.set_default_device %d in %s, which runs on device %d: %s", device, frame->function->name,
                       frame->device, bound);
   void *context = NULL, *restore = NULL;
   uint64_t id = 0;
-  code = aot_context_enter(device, &context, &id, &restore);
+  int code = aot_context_enter(device, &context, &id, &restore);
   if (code) aot_fail(code, "%s", aot_last_error());
   if (!frame->caller_context) frame->caller_context = frame->context;
   frame->context = context;
   frame->context_id = id;
   frame->device = device;
+}
+
+/* Later calls without array arguments start on the device, and this one moves to it. Upstream keeps one context for the whole
+ * process and so ignores every device but the first that is used; obeying, or saying why not, is what the op asks for. */
+void mgpuSetDefaultDevice(int32_t device) {
+  aot_frame *frame = aot_frame_here("gpu.set_default_device");
+  int code = aot_default_device_check(device);
+  if (code) aot_fail(code, "%s", aot_last_error());
+  if (device != frame->device) move_to(frame, device);
+  aot_default_device_set(device);
 }

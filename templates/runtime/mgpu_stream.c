@@ -32,10 +32,16 @@ static int order(aot_frame *frame, CUevent event, CUstream first, CUstream then)
   return code ? code : aot_record_driver(frame, aot_cu.cuStreamWaitEvent(then, event, 0), "cuStreamWaitEvent");
 }
 
+/* A call that was captured has left its streams part of that graph until the capture ends: work of others on them would break it. */
+static int may_take(const chain *one, uint64_t context_id) {
+  int status = CU_CAPTURE_NONE;
+  return one->context_id == context_id && aot_cu.cuStreamIsCapturing(one->stream, &status) == CUDA_SUCCESS && status == CU_CAPTURE_NONE;
+}
+
 static chain *take_idle(uint64_t context_id) {
   pthread_mutex_lock(&pooling);
   chain **at = &idle;
-  while (*at && (*at)->context_id != context_id) at = &(*at)->next;
+  while (*at && !may_take(*at, context_id)) at = &(*at)->next;
   chain *taken = *at;
   if (taken) *at = taken->next;
   pthread_mutex_unlock(&pooling);

@@ -209,7 +209,8 @@ static int read_arguments(aot_native_call *call, int64_t *word, void **slots, co
     const aot_value *value = &function->results[k];
     aot_operand *result = &call->results[k];
     slots[function->nargs + k] = value->alias < 0 ? word : NULL;
-    const char *problem = value->alias < 0 && value->kind == AOT_ARRAY && result->address ? problem_of(value, result) : NULL;
+    int is_given = value->alias < 0 && value->kind == AOT_ARRAY && (result->address || !call->allocates);
+    const char *problem = is_given ? problem_of(value, result) : NULL;
     if (problem) return say(out, call, k, 1, problem);
     word += value->kind == AOT_ARRAY ? 3 + 2 * value->rank : 2;
   }

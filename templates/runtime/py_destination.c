@@ -7,14 +7,19 @@
 
 typedef struct aot_moved { uint64_t original, temporary, bytes; } aot_moved;
 
+/* What else is in the memory [low, high) of an argument: -1, another destination; 1, a value; 0, nothing that counts. */
 static int meets(const aot_call *call, uint32_t index, uint64_t low, uint64_t high) {
   const aot_value *args = call->callable->args;
+  int met = 0;
   for (uint32_t i = 0; i < call->callable->nargs; i++) {
     const uint64_t *span = &call->spans[2 * i];
-    if (i != index && args[i].kind == AOT_ARRAY && span[0] < high && low < span[1])
-      return args[i].role == AOT_DESTINATION ? -1 : args[i].role == AOT_IN;
+    if (i == index || args[i].kind != AOT_ARRAY || span[0] >= high || low >= span[1])
+      continue;
+    if (args[i].role == AOT_DESTINATION)
+      return -1;
+    met |= args[i].role == AOT_IN;
   }
-  return 0;
+  return met;
 }
 
 static int refuse(const aot_call *call, uint32_t index, const char *why) {

@@ -26,7 +26,7 @@ void aot_plain_setup(const aot_callable *callable, uint32_t index) {
   plain->destination = value->kind == AOT_ARRAY && value->role == AOT_DESTINATION;
   plain->rank = value->rank;
   plain->storage = value->storage;
-  plain->misaligned = (value->dl_code == AOT_DL_COMPLEX ? value->storage / 2u : value->storage) - 1u;
+  plain->misaligned = (uint8_t)((value->dl_code == AOT_DL_COMPLEX ? value->storage / 2 : value->storage) - 1);
   plain->dtype = plain->other = packed((dl_dtype){value->dl_code, value->dl_bits, 1});
   if (value->dl_code == AOT_DL_INT && !value->index)
     plain->other = packed((dl_dtype){AOT_DL_UINT, value->dl_bits, 1});

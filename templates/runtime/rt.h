@@ -29,7 +29,8 @@ extern _Thread_local aot_thread aot_this_thread;
 int aot_set_error(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* for aot_last_error */
 int aot_set_driver_error(int code, const char *operation);
 char *aot_error_buffer(void);                                  /* AOT_MESSAGE_BYTES, this thread's */
-int aot_default_device_set(int device);                        /* checks the index */
+int aot_default_device_check(int device);                      /* 0, or a code: there is no such device */
+void aot_default_device_set(int device);                       /* one that was checked */
 
 /* rt_module.c */
 typedef struct aot_loaded_kernel {

@@ -143,15 +143,16 @@ void aot_context_leave(void *restore) { if (restore) aot_cu.cuCtxSetCurrent(rest
 
 int aot_default_device(void) { return default_device; }
 
-int aot_default_device_set(int device) {
+int aot_default_device_check(int device) {
   int count = 0, code = aot_cu.cuDeviceGetCount(&count);
   if (code) return aot_set_driver_error(code, "cuDeviceGetCount");
   if (device < 0 || device >= count)
     return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "gpu.set_default_device %d: this machine has %d CUDA device%s, numbered from 0",
                          device, count, count == 1 ? "" : "s");
-  default_device = device;
   return 0;
 }
+
+void aot_default_device_set(int device) { default_device = device; }
 
 int aot_current_device(int *device) {
   int code = aot_driver_state();

@@ -21,9 +21,13 @@ enum { CLOSED, OPENING, OPEN, FORKED };
 static int state = CLOSED;                                     /* published with release, read with acquire */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-/* A CUDA context does not survive fork: the driver hangs or fails in odd ways when the child uses the parent's. The lock may
- * be held by a thread that the child does not have, so the child must never take it: FORKED is looked at before. */
-static void in_child(void) { if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != CLOSED) __atomic_store_n(&state, FORKED, __ATOMIC_RELEASE); }
+/* A CUDA context does not survive fork: the driver hangs or fails in odd ways when the child uses the parent's. FORKED is looked
+ * at before any lock is taken. Where nothing had been opened, the lock may still be held by a thread that the child does not have. */
+static void in_child(void) {
+  static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+  opening = unlocked;
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != CLOSED) __atomic_store_n(&state, FORKED, __ATOMIC_RELEASE);
+}
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 

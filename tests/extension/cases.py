@@ -616,6 +616,14 @@ def case_destination_that_overlaps_a_value() -> None:
     kit.log()
     demo.square(ExchangeArray(square), ExchangeArray(square))
     assert not any(line.startswith("cuMemcpy") for line in kit.log())
+    four = np.arange(4, dtype="float32")
+    x, more = ExchangeArray(four), ExchangeArray(four)
+    demo.mirror(x, x, x, more)
+    assert x.numpy().tolist() == [3, 2, 1, 0], "a reference in the same memory does not hide the value behind it"
+    assert more.numpy().tolist() == [0, -1, -2, -3]
+    refused(ValueError, "'out'.*shares memory with another argument: both are written", demo.mirror, more, x, x, x)
+    refused(ValueError, "both are written", demo.mirror, x, more, x, x)
+    assert kit.cuda.fake_live(1) == 0
 
 
 # ------------------------------------------------------------------ streams

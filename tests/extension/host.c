@@ -29,6 +29,13 @@ void aot_entry_demo__square(void **slots) {
   for (int i = 0; i < 16; i++) out[i] = x[i % 4 * 4 + i / 4] * x[i % 4 * 4 + i / 4];
 }
 
+/* mirror(r: memref<4xf32>, x: tensor<4xf32>, out: tensor<4xf32> destination, more: tensor<4xf32> destination) -> out, more */
+void aot_entry_demo__mirror(void **slots) {
+  float *x = floats(slots[1]), *out = floats(slots[2]), *more = floats(slots[3]);
+  for (int i = 0; i < 4; i++) more[i] = -x[i];
+  for (int i = 0; i < 4; i++) out[i] = x[3 - i];
+}
+
 /* several(x: memref<?x4xf32>) -> tensor<4x?xf32>, f32, index, x */
 void aot_entry_demo__several(void **slots) {
   memref *x = slots[0];

@@ -112,6 +112,16 @@ def functions() -> tuple[Function, ...]:
         function("codes", [value("a", tensor("i4", 2)), value("b", tensor("f4E2M1FN", 2))], [made(tensor("i4", 2))]),
         function("many", [value(f"a{i}", tensor("f32", None, None)) for i in range(64)], [scalar("f32")]),
         function("halves", [value("x", f32)], [made(f32), made(f32)]),
+        function(
+            "mirror",
+            [
+                value("r", memref("f32", 4), "ref"),
+                value("x", tensor("f32", 4)),
+                value("out", tensor("f32", 4), "destination"),
+                value("more", tensor("f32", 4), "destination"),
+            ],
+            [Result(tensor("f32", 4), 2), Result(tensor("f32", 4), 3)],
+        ),
     )
 
 
