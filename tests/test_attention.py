@@ -153,6 +153,93 @@ def test_where_the_largest_score_begins(largest: str, begin: str, fused: bool) -
         assert np.isnan(program.call("f", *arrays).results[0]).all()
 
 
+ON_BUFFERS = """
+#query = affine_map<(m, n, k) -> (m, k)>
+#key = affine_map<(m, n, k) -> (n, k)>
+#value = affine_map<(m, n, k) -> (k, n)>
+#score = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#row = affine_map<(m, n) -> (m)>
+func.func @f(%q: memref<?x32xf16>, %k: memref<?x32xf16>, %v: memref<?x32xf16>, %o: memref<?x32xf32>)
+    -> memref<?x32xf32> {{
+  %z = arith.constant 0.0 : f32
+  %least = arith.constant 0xFF800000 : f32
+  %c0 = arith.constant 0 : index
+  %nm = memref.dim %q, %c0 : memref<?x32xf16>
+  %nn = memref.dim %k, %c0 : memref<?x32xf16>
+  %s = memref.alloc(%nm, %nn) : memref<?x?xf32>
+  %e = memref.alloc(%nm, %nn) : memref<?x?xf32>
+  %w = memref.alloc(%nm, %nn) : memref<?x?xf16>
+  %most = memref.alloc(%nm) : memref<?xf32>
+  %all = memref.alloc(%nm) : memref<?xf32>
+  linalg.fill ins(%z : f32) outs(%s : memref<?x?xf32>)
+  linalg.generic {{indexing_maps = [#query, #key, #score], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%q, %k : memref<?x32xf16>, memref<?x32xf16>) outs(%s : memref<?x?xf32>) {{{product}
+  }}
+  {begin}
+  linalg.reduce {{ arith.maximumf }} ins(%s : memref<?x?xf32>) outs(%most : memref<?xf32>) dimensions = [1]
+  linalg.generic {{indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%s, %most : memref<?x?xf32>, memref<?xf32>) outs(%e : memref<?x?xf32>) {{
+  ^bb0(%x: f32, %y: f32, %old: f32):
+    %d = arith.subf %x, %y : f32
+    %a = math.exp %d : f32
+    linalg.yield %a : f32
+  }}
+  linalg.fill ins(%z : f32) outs(%all : memref<?xf32>)
+  linalg.reduce {{ arith.addf }} ins(%e : memref<?x?xf32>) outs(%all : memref<?xf32>) dimensions = [1]
+  linalg.generic {{indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%e, %all : memref<?x?xf32>, memref<?xf32>) outs(%w : memref<?x?xf16>) {{
+  ^bb0(%x: f32, %y: f32, %old: f16):
+    %d = arith.divf %x, %y : f32
+    %a = arith.truncf %d : f32 to f16
+    linalg.yield %a : f16
+  }}
+  {result}
+  linalg.fill ins(%z : f32) outs(%r : memref<?x32xf32>)
+  linalg.generic {{indexing_maps = [#query, #value, #score], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%w, %v : memref<?x?xf16>, memref<?x32xf16>) outs(%r : memref<?x32xf32>) {{{product}
+  }}
+  return %r : memref<?x32xf32>
+}}
+"""
+PRODUCT = """
+  ^bb0(%x: f16, %y: f16, %old: f32):
+    %wx = arith.extf %x : f16 to f32
+    %wy = arith.extf %y : f16 to f32
+    %p = arith.mulf %wx, %wy : f32
+    %t = arith.addf %old, %p : f32
+    linalg.yield %t : f32"""
+BEGINS = "linalg.fill ins(%least : f32) outs(%most : memref<?xf32>)"
+BEGINS_ELSEWHERE = """linalg.fill ins(%z : f32) outs(%most : memref<?xf32>)
+  linalg.generic {indexing_maps = [affine_map<(m) -> ()>, affine_map<(m) -> (m)>], iterator_types = ["parallel"]}
+      ins(%least : f32) outs(%most : memref<?xf32>) {
+  ^bb0(%x: f32, %old: f32):
+    linalg.yield %old : f32
+  }"""
+OWN = "%r = memref.alloc(%nm) : memref<?x32xf32>"
+GIVEN = "%r = memref.cast %o : memref<?x32xf32> to memref<?x32xf32>"
+
+
+@pytest.mark.parametrize(
+    ("begin", "result", "fused"),
+    [
+        pytest.param(BEGINS, OWN, True, id="memory of its own"),
+        pytest.param(BEGINS, GIVEN, False, id="results may lie where the queries do"),
+        pytest.param(BEGINS_ELSEWHERE, OWN, False, id="the largest score is 0 at least"),
+    ],
+)
+def test_attention_on_buffers(begin: str, result: str, fused: bool) -> None:
+    text = ON_BUFFERS.format(begin=begin, result=result, product=PRODUCT)
+    assert any(each.schedule == "mma-flash" for each in chosen(text, ((8, 0),))) == fused
+    random = np.random.default_rng(5)
+    q, k, v = (random.standard_normal((count, 32)).astype("f2") for count in (20, 9, 9))
+    scores = q.astype("f8") @ k.astype("f8").T
+    weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), 0 if begin == BEGINS_ELSEWHERE else -np.inf))
+    want = weights / weights.sum(-1, keepdims=True) @ v.astype("f8")
+    got = build(text, options=AMPERE).call("f", q, k, v, np.full((20, 32), np.nan, "f4")).results[0]
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
+
+
 ROWS = """
 func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index

@@ -317,3 +317,27 @@ def test_a_convolution() -> None:
         want = np.einsum("nhwcij,ijcf->nhwf", places, w.astype("f8"))
         got = program(CONVOLUTION).call("f", x, w, np.full(want.shape, np.nan, "f2")).results[0]
         np.testing.assert_allclose(got.astype("f8"), want, rtol=2e-3, atol=2e-2)
+
+
+TWO_STARTS = """
+func.func @f(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %bias: tensor<?xf32>, %c: tensor<?x?xf32>,
+             %d: tensor<?x?xf32>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+  %s:2 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%bias : tensor<?xf32>) outs(%c, %d : tensor<?x?xf32>, tensor<?x?xf32>) {
+  ^bb0(%x: f32, %old: f32, %older: f32):
+    %t = arith.addf %x, %x : f32
+    linalg.yield %x, %t : f32, f32
+  } -> (tensor<?x?xf32>, tensor<?x?xf32>)
+  %r = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>) outs(%s#0 : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %r, %s#1 : tensor<?x?xf32>, tensor<?x?xf32>
+}"""
+
+
+def test_what_starts_a_sum_may_make_something_else_too() -> None:
+    random = np.random.default_rng(8)
+    a, b, bias = (random.standard_normal(shape).astype("f4") for shape in ((6, 5), (5, 8), (8,)))
+    c, d = (np.full((6, 8), np.nan, "f4") for _ in range(2))
+    product, doubled = program(TWO_STARTS).call("f", a, b, bias, c, d).results
+    np.testing.assert_allclose(product, a @ b + bias, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(doubled, np.broadcast_to(2 * bias, (6, 8)))

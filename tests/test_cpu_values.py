@@ -39,3 +39,26 @@ def test_assertion(variant: str, lengths: tuple[int, int], text: str) -> None:
     with pytest.raises(cpucall.CallError) as caught:
         checks.call("divided", *(np.zeros(n, "f4") for n in lengths))
     assert text in checks.messages[int(str(caught.value).split()[-1])]
+
+
+ANOTHER_NAME = """
+func.func @f(%a: memref<?x?xf32>, %b: memref<?x?xf32>, %c: memref<?x?xf32>, %other: memref<?x?xf32>,
+             %copy: memref<?x?xf32>) {
+  %z = arith.constant 0.0 : f32
+  linalg.fill ins(%z : f32) outs(%c : memref<?x?xf32>)
+  linalg.exp ins(%other : memref<?x?xf32>) outs(%copy : memref<?x?xf32>)
+  linalg.matmul ins(%a, %b : memref<?x?xf32>, memref<?x?xf32>) outs(%c : memref<?x?xf32>)
+  return
+}"""
+
+
+@pytest.mark.parametrize("variant", cpucall.runnable()[:1])
+def test_zeros_may_be_read_before_the_product_is_added(variant: str) -> None:
+    """References may be the same array under two names."""
+    code = cpucall.build(ANOTHER_NAME, variant)
+    for size in (3, 64):
+        a, b = np.random.default_rng(size).standard_normal((2, size, size)).astype("f4")
+        c, copy = np.full((size, size), 7, "f4"), np.zeros((size, size), "f4")
+        code.call("f", a, b, c, c, copy)
+        np.testing.assert_array_equal(copy, 1)
+        np.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-4)

@@ -130,3 +130,32 @@ def test_arithmetic_of_small_floats(
     want = reference(f32(x), f32(y)).astype(numpy.float32).astype(kind)
     same = (f32(got) == f32(want)) | (numpy.isnan(f32(got)) & numpy.isnan(f32(want)))
     assert same.all(), [(x[i], y[i], got[i], want[i]) for i in numpy.flatnonzero(~same)[:5]]
+
+
+BRANCH = """
+func.func @f(%x: tensor<?x?xf16>, %c: tensor<?xf16>) -> tensor<?xf16> {
+  %z = arith.constant 0.0 : f16
+  %s = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<?x?xf16>) outs(%c : tensor<?xf16>) {
+  ^bb0(%a: f16, %old: f16):
+    %p = arith.cmpf ogt, %a, %z : f16
+    %v = scf.if %p -> f16 {
+      %q = arith.mulf %old, %a : f16
+      scf.yield %q : f16
+    } else {
+      scf.yield %a : f16
+    }
+    %t = arith.addf %old, %v : f16
+    linalg.yield %t : f16
+  } -> tensor<?xf16>
+  return %s : tensor<?xf16>
+}"""
+
+
+def test_a_sum_whose_branches_look_at_it() -> None:
+    x = (numpy.random.default_rng(3).integers(-4, 5, (3, 5)) / 8).astype(numpy.float16)
+    total = numpy.ones(3, numpy.float16)
+    for column in x.T:
+        total = total + numpy.where(column > 0, total * column, column)
+    got = build(BRANCH).call("f", x, numpy.ones(3, numpy.float16)).results[0]
+    numpy.testing.assert_array_equal(got, total)

@@ -110,7 +110,7 @@ def _chain(body: ir.Block, first: int, output: int) -> tuple[mlir.Operation, ...
     carried = {old}
     chain: list[mlir.Operation] = []
     for op in operations[:-1]:
-        if any(value in carried for value in op.operands):
+        if any(value in carried for inner in mlir.walk(op) for value in inner.operands):
             chain.append(op)
             carried.update(op.results)
     yielded = [number for number, value in enumerate(operations[-1].operands) if value in carried]

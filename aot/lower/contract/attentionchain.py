@@ -58,7 +58,8 @@ def find(op: ir.Operation, tensors: Collection[ir.Value]) -> Chain | None:
     if output is None:
         return None
     found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors), chase.zeros)
-    return found if found.output.start is not None and _is_closed(found, chase.own) else None
+    fits = found.output.start is not None and _is_closed(found, chase.own) and not _overwrites(found, tensors)
+    return found if fits else None
 
 
 class _Chase:
@@ -176,8 +177,9 @@ def _fill(op: ir.Operation) -> float | None:
     if op.name == "linalg.fill":
         value = op.operands[0]
     elif op.name == "linalg.generic" and len(op.operands) in (1, 2):
-        value = list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
-        if value in list(op.regions[0].blocks[0].arguments):
+        body = op.regions[0].blocks[0]
+        value = list(body.operations)[-1].operation.operands[0]
+        if value == body.arguments[0]:
             value = op.operands[0]
     else:
         return None
@@ -197,3 +199,11 @@ def _is_closed(chain: Chain, own: list[ir.Value]) -> bool:
     block = [each.operation for each in chain.output.last.block.operations]
     first = min(block.index(op) for op in members)
     return all(op in members or matching.is_between(op) for op in block[first : block.index(chain.output.last)])
+
+
+def _overwrites(chain: Chain, tensors: Collection[ir.Value]) -> bool:
+    """Whether results may lie where other blocks still read queries, keys or masks."""
+    scores = chain.scores.contraction
+    read = [scores.left.value, scores.right.value, *(value for value, _ in matching.reads_of(chain.scores))]
+    written = [store.value for store in chain.output.stores]
+    return any(matching.may_overlap(one, other, tensors) for one in read for other in written)

@@ -33,7 +33,7 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
         wish = wished.of_products(mlir.symbol_name(function))
         reason = asked.impossible(wish) if wish else ""
         tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
-        unfused.rewrite(function)
+        unfused.rewrite(function, tensors)
         done += attention.emit(function, tensors, images)
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:

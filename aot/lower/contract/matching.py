@@ -115,12 +115,18 @@ def _start(contraction: Contraction, before: Sequence[ir.Operation], known: Exte
     for op in reversed(before):
         if touches(op, views.root(memory)):
             found = _elementwise(op, memory, contraction.out.loops, known, written=True)
-            if found is None or any(found.operation.operands[n].read for n in found.operation.outputs):
+            # Of several results only the sum's start would be kept.
+            if found is None or len(found.operation.outputs) != 1 or _looks_at_results(found.operation):
                 return None
             reads = any(each.is_memory and each.read for each in found.operation.operands)
             return found if adjacent or (own and not reads) else None
         adjacent = adjacent and is_between(op)
     return None
+
+
+def _looks_at_results(operation: Operation) -> bool:
+    """Whether it reads what it is about to overwrite."""
+    return any(operation.operands[number].read for number in operation.outputs)
 
 
 def touches(op: ir.Operation, root: ir.Value) -> bool:
@@ -202,23 +208,23 @@ def _complete(found: Match, ops: Sequence[ir.Operation]) -> Match:
 def _hazard(found: Match, tensors: Collection[ir.Value]) -> bool:
     """Whether a store may change what another thread of the launch still reads."""
     contraction = found.contraction
-    reads = _reads(found)
+    reads = reads_of(found)
     for store in found.stores:
         own = hazards.whole(store.value)
         for value, loops in [*reads, *((each.value, each.loops) for each in found.stores if each != store)]:
             if hazards.whole(value) == own and (value, loops) == (store.value, store.loops):
                 continue
-            if _may_overlap(value, store.value, tensors):
+            if may_overlap(value, store.value, tensors):
                 return True
         # Of the operation alone linalg promises that its result is not among its operands.
         promised = store.maker is None and own == hazards.whole(contraction.out.value)
         for factor in (contraction.left, contraction.right):
-            if not promised and _may_overlap(factor.value, store.value, tensors):
+            if not promised and may_overlap(factor.value, store.value, tensors):
                 return True
     return False
 
 
-def _reads(found: Match) -> list[tuple[ir.Value, tuple[int, ...]]]:
+def reads_of(found: Match) -> list[tuple[ir.Value, tuple[int, ...]]]:
     """Memory that is read besides the factors, and how; values of operations of the match stay in registers."""
     made: set[ir.Value] = set()
     reads = []
@@ -235,6 +241,7 @@ def _reads(found: Match) -> list[tuple[ir.Value, tuple[int, ...]]]:
     return reads
 
 
-def _may_overlap(one: ir.Value, other: ir.Value, tensors: Collection[ir.Value]) -> bool:
+def may_overlap(one: ir.Value, other: ir.Value, tensors: Collection[ir.Value]) -> bool:
+    """Whether two arrays may share memory; ``tensors`` as in ``overlap``."""
     roots = views.root(one), views.root(other)
     return roots[0] == roots[1] or not overlap.separate(*roots, tensors)

@@ -10,7 +10,7 @@ in which summed loops are no neighbours: heads of an attention, whose transposin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -19,7 +19,7 @@ from mlir.dialects import linalg, memref
 from aot import mlir
 from aot.lower import rtcalls, views
 from aot.lower.contract.forming import merged
-from aot.lower.contract.matching import touches
+from aot.lower.contract.matching import may_overlap, touches
 from aot.lower.fast import bodies
 from aot.lower.fast.extents import Extents, value_of
 
@@ -37,14 +37,18 @@ class _Side:
     operands: tuple[int, ...]
 
 
-def rewrite(function: ir.Operation) -> None:
-    """Take such contractions of a function apart."""
+def rewrite(function: ir.Operation, tensors: Collection[ir.Value]) -> None:
+    """Take such contractions of a function apart; ``tensors`` as in ``overlap``."""
     for op in mlir.walk(function):
-        if op.name == "linalg.generic" and len(op.operands) >= 3 and not mlir.inside_kernel(op):
-            _take_apart(op)
+        if op.name == "linalg.generic" and _results(op) == 1 and len(op.operands) >= 3 and not mlir.inside_kernel(op):
+            _take_apart(op, tensors)
 
 
-def _take_apart(op: ir.Operation) -> None:
+def _results(op: ir.Operation) -> int:
+    return int(list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[1])
+
+
+def _take_apart(op: ir.Operation, tensors: Collection[ir.Value]) -> None:
     kinds = [str(each) for each in op.attributes["iterator_types"]]
     if not any("reduction" in each for each in kinds) or not all(
         isinstance(value.type, ir.MemRefType) for value in op.operands
@@ -68,7 +72,7 @@ def _take_apart(op: ir.Operation) -> None:
     )
     with ir.InsertionPoint(op), op.location:
         (one, memory), (other, more) = (
-            (_as_it_is(op, side, maps), []) if fine else _made(op, side, maps, order)
+            (_as_it_is(op, side, maps), []) if fine else _made(op, side, maps, order, tensors)
             for side, fine in zip(sides, read, strict=True)
         )
         _product(op, (one, other), maps[-1])
@@ -159,7 +163,11 @@ def _as_it_is(op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap]) -> _F
 
 
 def _made(
-    op: ir.Operation, side: _Side, maps: Sequence[ir.AffineMap], order: Sequence[int]
+    op: ir.Operation,
+    side: _Side,
+    maps: Sequence[ir.AffineMap],
+    order: Sequence[int],
+    tensors: Collection[ir.Value],
 ) -> tuple[_Factor, list[ir.Value]]:
     """The factor in memory that is made for it, with the summed loops innermost in this order; that memory."""
     body = op.regions[0].blocks[0]
@@ -177,24 +185,28 @@ def _made(
     def fill(arguments: Sequence[ir.Value]) -> ir.Value:
         return _evaluated(body, dict(zip(side.operands, arguments, strict=True)), value)
 
-    with _early(op, inputs):
+    with _early(op, inputs, tensors):
         memory = _array(op, loops, side.operands, maps, value.type)
         _generic(inputs, memory, [*inner, ir.AffineMap.get_identity(len(loops))], [_PARALLEL] * len(loops), fill)
     outer = ir.AffineMap.get(maps[0].n_dims, 0, [ir.AffineDimExpr.get(loop) for loop in loops])
     return _Factor(memory, outer, lambda each: bodies.like(made_by, [each])[0] if widened else each), [memory]
 
 
-def _early(op: ir.Operation, inputs: Sequence[ir.Value]) -> ir.InsertionPoint:
-    """Right behind what writes the inputs: if that is a product, its kernel can make the factor as it stores."""
+def _early(op: ir.Operation, inputs: Sequence[ir.Value], tensors: Collection[ir.Value]) -> ir.InsertionPoint:
+    """Right behind what may write the inputs: if that is a product, its kernel can make the factor as it stores."""
     before = [each.operation for each in op.block.operations]
     before = before[: before.index(op)]
-    roots = [views.root(each) for each in inputs]
     captured = {value for inner in mlir.walk(op) for value in inner.operands}
     for number in range(len(before) - 1, -1, -1):
         each = before[number]
-        if any(touches(each, root) for root in roots) or any(result in captured for result in each.results):
+        if _may_touch(each, inputs, tensors) or any(result in captured for result in each.results):
             return ir.InsertionPoint(before[number + 1] if number + 1 < len(before) else op)
     return ir.InsertionPoint(op)
+
+
+def _may_touch(op: ir.Operation, arrays: Sequence[ir.Value], tensors: Collection[ir.Value]) -> bool:
+    used = {views.root(value) for inner in mlir.walk(op) for value in inner.operands if views.is_memref(value)}
+    return any(touches(op, root) and any(may_overlap(root, each, tensors) for each in arrays) for root in used)
 
 
 def _is_converted(value: ir.Value, body: ir.Block) -> bool:

@@ -19,7 +19,8 @@ from mlir.dialects import arith, memref, scf
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import literals, rtcalls, views
+from aot.lower import literals, overlap, rtcalls, views
+from aot.lower.contract.matching import is_between
 from aot.lower.cpu import products
 from aot.lower.cpu.products import Contraction
 from aot.lower.cpu.tile import Tile
@@ -73,11 +74,15 @@ def _lower(op: ir.Operation, contraction: Contraction, variant: Variant) -> None
 def _zero_fill(op: ir.Operation, out: ir.Value) -> ir.Operation | None:
     """The operation that sets the output to zero right before: large products need not, they overwrite it."""
     operations = [each.operation for each in op.block.operations]
+    own = overlap.is_own(views.root(out))
     for each in reversed(operations[: operations.index(op)]):
         if any(views.is_memref(v) and views.root(v) == views.root(out) for o in mlir.walk(each) for v in o.operands):
             fills = each.name == "linalg.fill" and each.operands[1] == out
             return each if fills and literals.is_zero(each.operands[0]) else None
-        if len(each.regions) and not each.name.startswith("linalg."):
+        if own and len(each.regions) and not each.name.startswith("linalg."):
+            return None
+        if not own and not is_between(each):
+            # It may read the output under another name.
             return None
     return None
 
