@@ -17,29 +17,12 @@ from aot.lower import devicework, effects, leftovers, level, views
 from aot.lower.memory import DEVICE, HOST, MIXED, SHARED, Spaces
 
 PASS_ON = effects.HAND_ON | {
-    "gpu.wait",
     "memref.dim",
     "memref.distinct_objects",
     "memref.extract_aligned_pointer_as_index",
     "memref.rank",
 }
 """Operations that touch no memory through their memref operands, or may touch either side's."""
-
-HOST_GPU_OPS = frozenset(
-    {
-        "gpu.alloc",
-        "gpu.dealloc",
-        "gpu.host_register",
-        "gpu.host_unregister",
-        "gpu.launch",
-        "gpu.launch_func",
-        "gpu.memcpy",
-        "gpu.memset",
-        "gpu.set_default_device",
-        "gpu.wait",
-    }
-)
-"""Operations of the GPU dialect that host code may hold."""
 
 _FREES = {"memref.dealloc": (DEVICE, "gpu.dealloc"), "gpu.dealloc": (HOST, "memref.dealloc")}
 """Operation -> the memory that it cannot free, and the operation that can."""
@@ -103,7 +86,7 @@ def _once(faults: list[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 def _fault(op: mlir.Operation, spaces: Spaces) -> str:
     kinds = {spaces.of(value) for value in _arrays(op)}
-    if op.name.startswith("gpu.") and op.name not in HOST_GPU_OPS:
+    if op.name.startswith("gpu.") and op.name not in level.LAUNCH_OPS:
         return f"'{op.name}' in host code: it belongs into a kernel, or is not supported"
     if op.name == "gpu.alloc" and _is_device_space(op.results[0]):
         return f"'gpu.alloc' of '{op.results[0].type}': leave the memory space out, it is global memory anyway"

@@ -14,7 +14,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import rtcalls, search, views
+from aot.lower import level, rtcalls, search, views
 
 
 class Kind(Enum):
@@ -102,25 +102,15 @@ CONTROL = frozenset(
     }
 )
 """Structured control flow: moves as a whole, or runs on the host around launches."""
-HAND_ON = frozenset(
-    {
-        "arith.select",
-        "builtin.unrealized_conversion_cast",
-        "cf.br",
-        "cf.cond_br",
-        "cf.switch",
-        "func.call",
-        "func.return",
-        "gpu.alloc",
-        "gpu.host_register",
-        "gpu.host_unregister",
-        "gpu.launch",
-        "gpu.launch_func",
-        "gpu.memcpy",
-        "gpu.memset",
-        "nvgpu.tma.create.descriptor",
-    }
-)
+HAND_ON = level.LAUNCH_OPS | {
+    "arith.select",
+    "builtin.unrealized_conversion_cast",
+    "cf.br",
+    "cf.cond_br",
+    "cf.switch",
+    "func.call",
+    "func.return",
+}
 """Operations of host code that hand memrefs on: they touch no memory themselves, or that of either side."""
 _TERMINATORS = frozenset(
     {

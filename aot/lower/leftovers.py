@@ -24,7 +24,7 @@ from aot.lower.onethread import Group, outline
 
 HELPER = "dealloc_helper"
 """Prefix of the functions that the deallocation pipeline makes; they work on host memory."""
-_WITHOUT_ACCESS = effects.CONTROL | effects.HAND_ON | {"affine.yield", "gpu.dealloc", "scf.condition", "scf.yield"}
+_WITHOUT_ACCESS = effects.CONTROL | effects.HAND_ON | {"affine.yield", "scf.condition", "scf.yield"}
 """Operations that pass memrefs on without touching the memory, beside pure ones."""
 
 
