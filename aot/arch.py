@@ -35,6 +35,11 @@ CUBIN_PTX: Version = (8, 8)
 """PTX ISA used on the way to a cubin: new enough for every intrinsic, and known to CUDA 12.9's ptxas."""
 
 
+def dotted(version: Version | None) -> str:
+    """``8.6``; ``none`` where there is none."""
+    return "none" if version is None else f"{version[0]}.{version[1]}"
+
+
 @dataclass(frozen=True)
 class Arch:
     """One compute capability."""
@@ -249,7 +254,7 @@ def coverage_note(targets: Sequence[Target]) -> str:
 
 def other_name(capability: Capability) -> Capability | None:
     """The same chip's capability in the other CUDA major version (10.1 and 11.0)."""
-    other = RENAMED.get(f"{capability[0]}.{capability[1]}")
+    other = RENAMED.get(dotted(capability))
     return None if other is None else (int(other.split(".")[0]), int(other.split(".")[1]))
 
 

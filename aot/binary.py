@@ -17,7 +17,7 @@ from functools import partial
 
 from aot import arch, fatbin, forked, mlir, ptxas, ptxtext
 from aot import cubin as elf
-from aot.arch import Target, Version
+from aot.arch import Target, Version, dotted
 from aot.errors import CompilerCrash, LoweringError, MismatchError
 from aot.model import FatBinary, Image, Usage
 from aot.ptxtext import Header
@@ -111,7 +111,7 @@ def ptx(lower: Callable[[Version], mlir.Module], number: int, order: Order) -> B
         raise refusal
     raise CompilerCrash(
         f"LLVM cannot translate the code to PTX for {order.target.name} at any ISA version up to "
-        f"{tools.ptx[0]}.{tools.ptx[1]}\n{words}".rstrip(),
+        f"{dotted(tools.ptx)}\n{words}".rstrip(),
         hint="`--no-ptx` leaves the PTX out",
     )
 
@@ -123,7 +123,7 @@ def plain(text: bytes, order: Order) -> BuiltImage:
 
 def _image(order: Order, data: bytes, text: bytes) -> Image:
     version = ptxtext.version(text)
-    return Image(order.requested, order.target.name, order.target.kind, len(data), f"{version[0]}.{version[1]}")
+    return Image(order.requested, order.target.name, order.target.kind, len(data), dotted(version))
 
 
 def merge(name: str, built: Sequence[BuiltImage], compress: str = "none") -> FatBinary:

@@ -16,7 +16,7 @@ from importlib import import_module, metadata, util
 from pathlib import Path
 
 from aot import ccompiler, compiling, driver, mlir, process, toolchain
-from aot.arch import CUBIN, CURRENT, TABLE, Target
+from aot.arch import CUBIN, CURRENT, TABLE, Target, dotted
 from aot.errors import AotError, ToolMissing
 from aot.report import plain_table
 
@@ -78,7 +78,7 @@ def targets(toolkit: str | None, cuda: int | None) -> TargetTable:
         for letter in ("", *(name for name, _ in arch.letters)):
             target = Target(arch.capability, letter, CUBIN)
             builds = "yes" if toolchain.supports(tools, target) else "no"
-            rows.append((target.name, arch.generation or "-", _dotted(target.min_ptx), _dotted(arch.toolkit), builds))
+            rows.append((target.name, arch.generation or "-", dotted(target.min_ptx), dotted(arch.toolkit), builds))
     title = f"ptxas {tools.ptxas_version} ({tools.ptxas}), LLVM {tools.llvm_version}"
     return TargetTable(title, ("arch", "generation", "PTX", "first CUDA", "builds"), tuple(rows))
 
@@ -157,15 +157,11 @@ def _devices() -> tuple[Finding, ...]:
     if not found.found:
         advice = f"{found.problem}; packages can be built here, and run where NVIDIA's driver is installed"
         return (Finding("CUDA driver", ABSENT, advice=advice),)
-    row = Finding("CUDA driver", FOUND, f"CUDA {_dotted(found.cuda)}", driver.LIBRARY, found.problem)
+    row = Finding("CUDA driver", FOUND, f"CUDA {dotted(found.cuda)}", driver.LIBRARY, found.problem)
     return (row, *(_gpu(device) for device in found.devices))
 
 
 def _gpu(device: driver.Device) -> Finding:
     known = device.capability in CURRENT
-    advice = "" if known else f"capability {_dotted(device.capability)} is too old or too new for this aot"
-    return Finding(f"GPU {device.index}", FOUND, _dotted(device.capability), device.name, advice)
-
-
-def _dotted(version: tuple[int, int] | None) -> str:
-    return "none" if version is None else f"{version[0]}.{version[1]}"
+    advice = "" if known else f"capability {dotted(device.capability)} is too old or too new for this aot"
+    return Finding(f"GPU {device.index}", FOUND, dotted(device.capability), device.name, advice)

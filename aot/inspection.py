@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aot import arch, fileset, opened, process, ptxtext, scratch, toolchain
-from aot.arch import Coverage
+from aot.arch import Coverage, dotted
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.opened import Blob, Opened
 from aot.report import number, plain_table
@@ -47,7 +47,7 @@ class Inspection:
             for blob in self.package.blobs
         }
         coverage = {
-            each.source: {_capability(row): {"how": row.how, "image": row.image} for row in each.rows}
+            each.source: {dotted(row.capability): {"how": row.how, "image": row.image} for row in each.rows}
             for each in self.sources
         }
         return {**(self.package.manifest or {}), "stored_images": images, "coverage": coverage}
@@ -144,7 +144,7 @@ def _matrix(sources: Sequence[SourceCoverage]) -> list[list[str]]:
         by: dict[str, list[str]] = {"cubin": [], "ptx": [], "none": []}
         for each in sources:
             by[each.rows[index].how].append(each.source)
-        rows.append([_capability(first), *(_some(names, len(sources)) for names in by.values())])
+        rows.append([dotted(first.capability), *(_some(names, len(sources)) for names in by.values())])
     return rows
 
 
@@ -259,10 +259,6 @@ def _type(value: Mapping[str, Any]) -> str:
 def _images_text(blob: Blob) -> str:
     rows = [[each.target, each.kind, str(each.bytes)] for each in blob.entries]
     return plain_table(f"blob {blob.source}: {len(blob.data)} bytes", ["target", "kind", "bytes as stored"], rows)
-
-
-def _capability(row: Coverage) -> str:
-    return f"{row.capability[0]}.{row.capability[1]}"
 
 
 def _cuda(number: int) -> str:

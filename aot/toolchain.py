@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot import process
-from aot.arch import CUBIN, PTX, TABLE, Arch, Target, Version, other_name
+from aot.arch import CUBIN, PTX, TABLE, Arch, Target, Version, dotted, other_name
 from aot.errors import ArchUnsupported, ToolMissing
 
 TOOLKIT_VARIABLE = "AOT_TOOLKIT"
@@ -83,9 +83,9 @@ def find(
     version = said.ptxas_version
     release = (int(version.split(".")[0]), int(version.split(".")[1]))
     if release < OLDEST:
-        raise ToolMissing(f"{ptxas} is of CUDA {version}; this needs {OLDEST[0]}.{OLDEST[1]} or newer")
+        raise ToolMissing(f"{ptxas} is of CUDA {dotted(release)}; this needs {dotted(OLDEST)} or newer")
     if cuda is not None and release[0] != cuda:
-        raise ToolMissing(f"CUDA {cuda} was asked for, but {ptxas} is of CUDA {version}")
+        raise ToolMissing(f"CUDA {cuda} was asked for, but {ptxas} is of CUDA {dotted(release)}")
     extras = [folder / "bin", *(root / PYPI_FOLDERS[13] / "bin" for root in _package_roots("nvidia"))]
     return Toolchain(
         ptxas=ptxas,
@@ -107,7 +107,7 @@ def check(tools: Toolchain, targets: Sequence[Target]) -> None:
     if problems:
         raise ArchUnsupported(
             "\n".join(problems),
-            hint=f"{tools.ptxas} is of CUDA {tools.ptxas_version}; choose another with --toolkit DIR, "
+            hint=f"{tools.ptxas} is of CUDA {dotted(tools.cuda)}; choose another with --toolkit DIR, "
             f"--cuda 12 or {TOOLKIT_VARIABLE}; `aot targets` lists what it can build",
         )
 
