@@ -26,7 +26,8 @@ from onceperrun import once
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "templates" / "runtime"
 FAKE = ROOT / "tests" / "fake_cuda"
-WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-O1", "-g", "-shared", "-fPIC", "-pthread")
+STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+WARNINGS = ("-std=gnu11", *STRICT, "-O1", "-g", "-shared", "-fPIC", "-pthread")
 
 UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 

@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def ready(tmp_path_factory: pytest.TempPathFactory, made: wheel.BuiltWheel) -> w
     assert runtimeobjects.given(levels, folder) is None
     runtimeobjects.keep(levels, made.wheel.parent / wheel.BUILT)
     return wheel.Options(runtime=runtimeobjects.given(levels, folder))
+
+
+def test_the_runtime_compiles_without_warnings() -> None:
+    """Its other half is compiled so for each test of the core."""
+    include = sysconfig.get_paths()["include"]
+    options = [
+        *fakecuda.STRICT,
+        "-std=gnu11",
+        "-fsyntax-only",
+        f"-I{include}",
+        "-DPy_LIMITED_API=0x030a0000",
+        "-DAOT_MODULE=m",
+    ]
+    sources = sorted(map(str, fakecuda.RUNTIME.glob("py_*.c")))
+    done = subprocess.run(
+        [*fakecuda.compiler().split(), *options, *sources], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.fixture(scope="session")
