@@ -59,12 +59,19 @@ def test_streams_of_chains_are_used_again(core: Core) -> None:
 
 
 def test_streams_of_chains_that_a_graph_captures_are_left_to_it(core: Core) -> None:
-    stream = core.call("stream", flags=FORK).values[0]
-    core.fake("capture", stream, 1)
-    other = core.call("stream", flags=FORK).values[0]
-    assert other != stream
-    core.fake("capture", stream, 0)
-    assert {core.call("stream", flags=FORK).values[0] for _ in range(2)} <= {stream, other}
+    warm(core)
+    mine = core.ask("new_stream")
+
+    def chain(caller: int) -> int:
+        return core.call("stream", flags=FORK, stream=caller).values[0]
+
+    captured = chain(mine)
+    core.fake("capture", captured, 1)
+    assert chain(mine) == captured, "a further call of the capture"
+    other = chain(0)
+    assert other != captured
+    core.fake("capture", captured, 0)
+    assert {chain(0), chain(0)} <= {captured, other}
 
 
 def test_chains_are_joined_when_the_call_fails(core: Core) -> None:

@@ -16,6 +16,7 @@ typedef struct chain {                                         /* a pooled strea
   uint64_t context_id;
   CUstream stream;
   CUevent event;
+  void *caller;                                                /* stream of the call that has it, or had it last */
   int open;                                                    /* work on it that the caller's stream does not follow yet */
 } chain;
 
@@ -32,16 +33,18 @@ static int order(aot_frame *frame, CUevent event, CUstream first, CUstream then)
   return code ? code : aot_record_driver(frame, aot_cu.cuStreamWaitEvent(then, event, 0), "cuStreamWaitEvent");
 }
 
-/* A call that was captured has left its streams part of that graph until the capture ends: work of others on them would break it. */
-static int may_take(const chain *one, uint64_t context_id) {
+/* A call that was captured leaves its streams part of that graph until the capture ends: further calls of the same capture may have
+ * them, work of others on them would break it. */
+static int may_take(const chain *one, const aot_frame *frame) {
   int status = CU_CAPTURE_NONE;
-  return one->context_id == context_id && aot_cu.cuStreamIsCapturing(one->stream, &status) == CUDA_SUCCESS && status == CU_CAPTURE_NONE;
+  if (one->context_id != frame->context_id || aot_cu.cuStreamIsCapturing(one->stream, &status)) return 0;
+  return status == CU_CAPTURE_NONE || (status == CU_CAPTURE_ACTIVE && one->caller == frame->stream);
 }
 
-static chain *take_idle(uint64_t context_id) {
+static chain *take_idle(const aot_frame *frame) {
   pthread_mutex_lock(&pooling);
   chain **at = &idle;
-  while (*at && !may_take(*at, context_id)) at = &(*at)->next;
+  while (*at && !may_take(*at, frame)) at = &(*at)->next;
   chain *taken = *at;
   if (taken) *at = taken->next;
   pthread_mutex_unlock(&pooling);
@@ -73,9 +76,10 @@ static int start_chain(aot_frame *frame, chain **out) {
   void **more = realloc(frame->forks, (frame->nforks + 1) * sizeof *more);
   if (!more) return aot_record(frame, AOT_E_NO_MEMORY, "no host memory for the call's streams");
   frame->forks = more;
-  *out = take_idle(frame->context_id);
+  *out = take_idle(frame);
   int code = *out ? 0 : make_chain(frame, out);
   if (code) return code;
+  (*out)->caller = frame->stream;
   (*out)->open = 1;
   frame->worked = 1;
   frame->forks[frame->nforks++] = *out;
