@@ -48,6 +48,13 @@ def test_a_call_that_fails_leaves_no_results(core: Core, x: int) -> None:
     assert core.fake("live", POOLED) == 0
 
 
+@pytest.mark.parametrize("length", [-1, 1 << 61, (1 << 63) - 1])
+def test_extents_that_no_array_has(core: Core, x: int, length: int) -> None:
+    made = core.ask("twins", (0, 0), x, length)
+    assert (made["code"], made["values"]) == (E_LIMIT, [0, 0])
+    assert "argument 1 'x', tensor<?xf32>: got extents that no array has" in made["message"]
+
+
 @pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
 def test_a_call_runs_where_its_arrays_lie(core: Core, x: int) -> None:
     assert core.call("alloc 4", device=1).code == 0

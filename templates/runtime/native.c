@@ -50,9 +50,11 @@ static const char *problem_of(const aot_value *value, const aot_operand *array) 
              (array->code == value->dl_code || (value->dl_code == AOT_DL_INT && array->code == AOT_DL_UINT && !value->index));
   if (!fits) return "got another element type";
   if (array->rank != value->rank) return "got another rank";
-  int64_t count = 1, dense = 1;
+  int64_t bytes = value->storage, dense = 1;
+  int count = 1;                                               /* 0: no elements; strides are products of the other extents then, too */
   for (int32_t i = 0; i < array->rank; i++) {
-    if (array->shape[i] < 0 || __builtin_mul_overflow(count, array->shape[i], &count)) return "got extents that no array has";
+    count = count && array->shape[i];
+    if (array->shape[i] < 0 || (array->shape[i] && __builtin_mul_overflow(bytes, array->shape[i], &bytes))) return "got extents that no array has";
     if (value->shape[i] != AOT_DYNAMIC && value->shape[i] != array->shape[i]) return "got another extent";
   }
   if (!value->strides && !is_row_major(array)) return "got an array that is not contiguous (row-major)";
