@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aot import archlist, toolchain
-from aot.arch import CUBIN, PTX
+from aot.arch import CUBIN, PTX, dotted
 from aot.errors import ArchUnsupported, ToolMissing
 from aot.toolchain import Toolchain
 
@@ -73,8 +73,8 @@ def test_missing_tools_say_where_they_were_looked_for(arguments: dict[str, objec
 
 
 OLD = {
-    "too old": ("11.8.89", None, "needs 12.0 or newer"),
-    "not the one asked for": ("13.0.1", 12, "CUDA 12 was asked for"),
+    "too old": ("11.8.89", None, "is of CUDA 11.8; this needs 12.0 or newer"),
+    "not the one asked for": ("13.0.1", 12, "CUDA 12 was asked for, but .* is of CUDA 13.0$"),
     "not ptxas": ("none", None, "does not tell its version"),
 }
 
@@ -96,7 +96,7 @@ UNSUPPORTED = {
 def test_unsupported_architectures(tools: Toolchain, arch: str, message: str) -> None:
     with pytest.raises(ArchUnsupported, match=message) as caught:
         toolchain.check(tools, archlist.parse(f"sm_80,{arch}").targets)
-    for words in (str(tools.ptxas), tools.ptxas_version, "--toolkit", "AOT_TOOLKIT"):
+    for words in (str(tools.ptxas), f"CUDA {dotted(tools.cuda)};", "--toolkit", "AOT_TOOLKIT"):
         assert words in caught.value.hint
     assert caught.value.exit_code == 3
 
