@@ -61,6 +61,26 @@ def test_rough_exponentials_are_one_instruction(kind: str, count: int) -> None:
     assert "llvm.nvvm.ex2.approx.ftz.f" not in exact
 
 
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "full"),
+    [("%l", "%l", True), ("%l", "%h", False), ("%one", "%l", False), ("%l", "%one", False), ("%l", "%large", True)],
+)
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_rough_quotients_know_large_divisors(lanes: int, dividend: str, divisor: str, full: bool) -> None:
+    """``div.approx.f32`` gives 0 for divisors beyond 2^126; an f16 is none, and inverses have their own instruction."""
+    single, half = (f"vector<{lanes}x{kind}>" if lanes > 1 else kind for kind in ("f32", "f16"))
+    dense = "dense<{}>" if lanes > 1 else "{}"
+    body = f"""%l = memref.load %a[%i] : memref<?x{single}>
+        %n = memref.load %b[%i] : memref<?x{half}>
+        %h = arith.extf %n : {half} to {single}
+        %one = arith.constant {dense.format("1.0")} : {single}
+        %large = arith.constant {dense.format("1.0e38")} : {single}
+        %m = arith.divf {dividend}, {divisor} fastmath<afn> : {single}
+        memref.store %m, %a[%i] : memref<?x{single}>"""
+    text = str(lowered(kernel(body, f"%a: memref<?x{single}>, %b: memref<?x{half}>")))
+    assert text.count("llvm.nvvm.div.full") == (lanes if full else 0)
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64", "vector<4xf32>", "vector<2xf64>"])
 def test_a_fused_multiply_add_is_one_operation(kind: str) -> None:
     body = f"%l = memref.load %a[%i] : memref<?x{kind}>\n%m = math.fma %l, %l, %l : {kind}\n"

@@ -21,6 +21,7 @@ _SHUFFLED_BITS = (32, 64)
 ROUGH = "#arith.fastmath<afn>"
 """On operations in f32 that the hardware's own instruction will do for."""
 _LOG2_E = 1.4426950408889634
+_LARGEST_DIVISOR = 2.0**126
 
 COMBINE: dict[str, tuple[type, type]] = {
     "add": (arith.AddIOp, arith.AddFOp),
@@ -136,11 +137,53 @@ def _exponential(op: mlir.Operation) -> None:
     value = op.operands[0]
     if op.name == "math.exp":
         value = arith.MulFOp(value, _splat(kind, _LOG2_E)).result
+    _replace(op, _by_elements(power_of_two, value))
+
+
+def _by_elements(compute: Callable[..., mlir.Value], *values: mlir.Value) -> mlir.Value:
+    """A function of numbers on numbers, or on each element of vectors of rank 1."""
+    kind = values[0].type
     if not isinstance(kind, ir.VectorType):
-        _replace(op, power_of_two(value))
+        return compute(*values)
+    parts = [[vector.ExtractOp(each, [], [number]).result for each in values] for number in range(kind.shape[0])]
+    return vector.FromElementsOp(kind, [compute(*part) for part in parts]).result
+
+
+def _quotient(op: mlir.Operation) -> None:
+    """Of f32 that may be rough. The roughest instruction gives 0 for divisors beyond 2^126: those have the next one."""
+    kind = op.results[0].type
+    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
+    if not isinstance(element, ir.F32Type) or op.attributes["fastmath"] != ir.Attribute.parse(ROUGH):
         return
-    parts = [vector.ExtractOp(value, [], [number]).result for number in range(kind.shape[0])]
-    _replace(op, vector.FromElementsOp(kind, [power_of_two(part) for part in parts]).result)
+    if (isinstance(kind, ir.VectorType) and kind.rank != 1) or _is_one(op.operands[0]) or _is_moderate(op.operands[1]):
+        return
+    _replace(op, _by_elements(lambda *pair: _intrinsic("llvm.nvvm.div.full", *pair), *op.operands))
+
+
+def _is_one(value: mlir.Value) -> bool:
+    """An inverse: an instruction of its own, right for all numbers."""
+    return _constant_number(value) == 1.0
+
+
+def _is_moderate(value: mlir.Value) -> bool:
+    """Whether a number is known to be at most 2^126."""
+    made_by = mlir.owner(value)
+    if isinstance(made_by, ir.Operation) and made_by.name == "arith.extf":
+        kind = made_by.operands[0].type
+        return isinstance(kind.element_type if isinstance(kind, ir.VectorType) else kind, ir.F16Type)
+    number = _constant_number(value)
+    return number is not None and abs(number) <= _LARGEST_DIVISOR
+
+
+def _constant_number(value: mlir.Value) -> float | None:
+    """The number of a constant, or that all elements of a constant vector have."""
+    made_by = mlir.owner(value)
+    if isinstance(made_by, ir.Block) or made_by.name != "arith.constant":
+        return None
+    number = made_by.attributes["value"]
+    if isinstance(number, ir.DenseElementsAttr):
+        number = number.get_splat_value() if number.is_splat else None
+    return float(number.value) if isinstance(number, ir.FloatAttr) else None
 
 
 def _splat(kind: ir.Type, value: float) -> mlir.Value:
@@ -152,12 +195,17 @@ def _splat(kind: ir.Type, value: float) -> mlir.Value:
 
 def power_of_two(value: mlir.Value) -> mlir.Value:
     """2 to the power of an f32 number, by the special function unit."""
+    return _intrinsic("llvm.nvvm.ex2.approx.ftz.f", value)
+
+
+def _intrinsic(name: str, *values: mlir.Value) -> mlir.Value:
+    """An instruction that gives a number of the type of those that it takes."""
     attributes = {
-        "intrin": ir.StringAttr.get("llvm.nvvm.ex2.approx.ftz.f"),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
+        "intrin": ir.StringAttr.get(name),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(values), 0]),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
     }
-    return ir.Operation.create("llvm.call_intrinsic", [value.type], [value], attributes).results[0]
+    return ir.Operation.create("llvm.call_intrinsic", [values[0].type], list(values), attributes).results[0]
 
 
 def _multiply_add(op: mlir.Operation) -> None:
@@ -195,6 +243,7 @@ _EXTREMA = {
     "arith.minnumf": "llvm.intr.minnum",
 }
 _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
+    "arith.divf": _quotient,
     "gpu.all_reduce": _mark_uniform,
     "gpu.subgroup_reduce": _subgroup_reduce,
     "math.fma": _multiply_add,
