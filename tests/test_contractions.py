@@ -341,3 +341,29 @@ def test_what_starts_a_sum_may_make_something_else_too() -> None:
     product, doubled = program(TWO_STARTS).call("f", a, b, bias, c, d).results
     np.testing.assert_allclose(product, a @ b + bias, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(doubled, np.broadcast_to(2 * bias, (6, 8)))
+
+
+CROSSED = """
+func.func @f(%a: tensor<?x?xf32>, %c: tensor<?x?xf32>, %d: tensor<?x?xf32>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+  %s:2 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (m, n)>], iterator_types = ["reduction", "parallel", "reduction"]}
+      ins(%a : tensor<?x?xf32>) outs(%c, %d : tensor<?x?xf32>, tensor<?x?xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %z, %p : f32
+    linalg.yield %t, %z : f32, f32
+  } -> (tensor<?x?xf32>, tensor<?x?xf32>)
+  return %s#0, %s#1 : tensor<?x?xf32>, tensor<?x?xf32>
+}"""
+
+
+def test_two_results_of_three_operands_are_no_product() -> None:
+    random = np.random.default_rng(9)
+    a, c, d = (random.standard_normal(shape).astype("f4") for shape in ((3, 4), (4, 5), (3, 5)))
+    want = c.copy()
+    for m in range(3):
+        for k in range(4):
+            want[k] = d[m] + a[m, k] * want[k]
+    got, same = program(CROSSED).call("f", a, c, d.copy()).results
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(same, d)

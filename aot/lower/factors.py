@@ -1,6 +1,7 @@
 """What a linalg body multiplies, when it is ``out + left * right``.
 
-In: a body with three arguments. Out: the operations between each argument and its factor; None for any other body.
+In: a body with three arguments. Out: the operations between each argument and its factor; None for any other body, such
+as one with two results.
 
 ``(%l: f16, %r: f16, %o: f32): extf %l, extf %r, mulf, addf %o`` has one conversion on either side.
 """
@@ -20,7 +21,10 @@ _PRODUCTS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 def of(body: ir.Block) -> tuple[tuple[ir.Operation, ...], tuple[ir.Operation, ...]] | None:
     """Conversions of both factors, when the body is ``out + left * right``."""
     left, right, out = body.arguments
-    total = mlir.owner(list(body.operations)[-1].operation.operands[0])
+    yielded = list(list(body.operations)[-1].operation.operands)
+    if len(yielded) != 1:
+        return None
+    total = mlir.owner(yielded[0])
     if isinstance(total, ir.Block) or total.name not in _PRODUCTS or total.block != body:
         return None
     terms = [value for value in total.operands if value != out]

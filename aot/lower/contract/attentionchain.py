@@ -178,9 +178,10 @@ def _fill(op: ir.Operation) -> float | None:
         value = op.operands[0]
     elif op.name == "linalg.generic" and len(op.operands) in (1, 2):
         body = op.regions[0].blocks[0]
-        value = list(body.operations)[-1].operation.operands[0]
-        if value == body.arguments[0]:
-            value = op.operands[0]
+        value, *others = list(body.operations)[-1].operation.operands
+        if others:
+            return None
+        value = op.operands[0] if value == body.arguments[0] else value
     else:
         return None
     return literals.real(value)
