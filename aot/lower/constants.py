@@ -14,36 +14,16 @@ from mlir.dialects import memref
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import rtcalls, search, views
+from aot.lower import effects, rtcalls, search, views
 
-_READERS = frozenset(
-    {
-        "memref.load",
-        "memref.store",
-        "memref.copy",
-        "memref.dim",
-        "memref.rank",
-        "memref.dealloc",
-        "memref.prefetch",
-        "memref.reshape",
-        "memref.atomic_rmw",
-        "memref.generic_atomic_rmw",
-        "memref.extract_aligned_pointer_as_index",
-        "bufferization.dealloc",
-        "affine.load",
-        "affine.store",
-        "affine.vector_load",
-        "affine.vector_store",
-        "vector.load",
-        "vector.store",
-        "vector.gather",
-        "vector.scatter",
-        "vector.maskedload",
-        "vector.maskedstore",
-        "vector.transfer_read",
-        "vector.transfer_write",
-    }
-)
+_READERS = effects.ACCESSES | {
+    "memref.dim",
+    "memref.rank",
+    "memref.dealloc",
+    "memref.reshape",
+    "memref.extract_aligned_pointer_as_index",
+    "bufferization.dealloc",
+}
 """Operations that use the memory on the spot, beside linalg operations; a reshape reads the shape there."""
 
 

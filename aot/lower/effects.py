@@ -42,31 +42,35 @@ _PURE_OPS = views.VIEWS | {
     "memref.get_global",
     "memref.extract_aligned_pointer_as_index",
 }
-_ACCESSES = frozenset(
+WRITES = frozenset(
     {
-        "affine.load",
         "affine.store",
-        "affine.vector_load",
         "affine.vector_store",
         "memref.atomic_rmw",
         "memref.copy",
         "memref.generic_atomic_rmw",
-        "memref.load",
-        "memref.prefetch",
         "memref.store",
         "vector.compressstore",
-        "vector.expandload",
-        "vector.gather",
-        "vector.load",
-        "vector.maskedload",
         "vector.maskedstore",
         "vector.scatter",
         "vector.store",
-        "vector.transfer_read",
         "vector.transfer_write",
     }
 )
-_NOT_PURE = _ACCESSES | {"vector.print", "vector.mask", "vector.yield", "vector.warp_execute_on_lane_0"}
+"""Operations that write memory, beside those of linalg."""
+ACCESSES = WRITES | {
+    "affine.load",
+    "affine.vector_load",
+    "memref.load",
+    "memref.prefetch",
+    "vector.expandload",
+    "vector.gather",
+    "vector.load",
+    "vector.maskedload",
+    "vector.transfer_read",
+}
+"""Operations that read or write memory on the spot, beside those of linalg."""
+_NOT_PURE = ACCESSES | {"vector.print", "vector.mask", "vector.yield", "vector.warp_execute_on_lane_0"}
 _DIVISIONS = frozenset(
     f"{dialect}.{name}"
     for dialect in ("arith", "index")
@@ -147,7 +151,7 @@ def is_access(op: mlir.Operation) -> bool:
     """Whether the operation itself reads or writes memory, on either side."""
     if op.name.startswith("linalg.") and op.name not in _TERMINATORS:
         return True
-    return op.name in _ACCESSES
+    return op.name in ACCESSES
 
 
 def is_pure(op: mlir.Operation) -> bool:

@@ -19,16 +19,13 @@ from mlir.dialects import arith, gpu, memref, scf
 from aot import mlir
 from aot.arch import MAX_THREADS_PER_BLOCK
 from aot.errors import LoweringError
-from aot.lower import mappedloop, rtcalls, search, tiling
+from aot.lower import effects, mappedloop, rtcalls, search, tiling
 from aot.lower.fast import exchange
 from aot.lower.mappedloop import BLOCK, THREAD, Loop
 from aot.lower.nests import move_body
 
 _SCRATCH_BYTES = 1024
 """Largest buffer that every thread may have for itself."""
-_WRITES = frozenset(
-    {"memref.store", "memref.copy", "memref.atomic_rmw", "affine.store", "vector.transfer_write", "vector.store"}
-)
 _ALIGNMENT = 128
 """Bytes, of buffers in shared memory."""
 _WORKGROUP = "#gpu.address_space<workgroup>"
@@ -123,7 +120,7 @@ def _check(op: ir.Operation, threads: Sequence[Loop], *, several: bool) -> None:
     if nested := next((each for each in threads if each.op != op and mine & set(mlir.parents(each.op)) - {op}), None):
         raise refused(nested.op, "a loop mapped to threads inside another one")
     for each in mlir.walk(op):
-        writes = each.name in _WRITES or (each.name.startswith("linalg.") and len(each.regions))
+        writes = each.name in effects.WRITES or (each.name.startswith("linalg.") and len(each.regions))
         if several and writes and not mine & {*mlir.parents(each)}:
             raise refused(each, f"'{each.name}' is mapped to blocks, but not to threads: all of them would write")
 
