@@ -122,8 +122,9 @@ extern const aot_package aot_this_package;
 
 typedef struct { void *alloc, *aligned; int64_t offset, dims[2 * AOT_MAX_RANK]; } aot_descriptor;   /* sizes[rank], strides[rank] */
 
-/* aot_allocation.host: what the address is, which says how it is given back. */
-enum { AOT_MEM_DEVICE, AOT_MEM_HOST, AOT_MEM_MANAGED, AOT_MEM_REGISTERED };
+/* aot_allocation.host: what the address is, which says how it is given back. A CUDA graph keeps AOT_MEM_GRAPH (rt_graph.c);
+ * AOT_MEM_SPENT was that and is free for the same call's later work on its stream. */
+enum { AOT_MEM_DEVICE, AOT_MEM_HOST, AOT_MEM_MANAGED, AOT_MEM_REGISTERED, AOT_MEM_GRAPH, AOT_MEM_SPENT };
 typedef struct aot_allocation { uint64_t address, bytes; uint8_t host; } aot_allocation;
 
 enum { AOT_LIVE_INLINE = 8, AOT_MESSAGE_BYTES = 2048 };

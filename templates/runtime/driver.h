@@ -17,6 +17,9 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUuserObject_st *CUuserObject;
 
 typedef struct CUmemPoolProps {
   int allocType, handleTypes, locationType, locationId;
@@ -51,7 +54,7 @@ enum {                                                         /* CUresult */
   CUDA_ERROR_LAUNCH_TIMEOUT = 702, CUDA_ERROR_CONTEXT_IS_DESTROYED = 709, CUDA_ERROR_ASSERT = 710,
   CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712, CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
   CUDA_ERROR_ILLEGAL_INSTRUCTION = 715, CUDA_ERROR_MISALIGNED_ADDRESS = 716, CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
-  CUDA_ERROR_INVALID_PC = 718, CUDA_ERROR_LAUNCH_FAILED = 719, CUDA_ERROR_NOT_SUPPORTED = 801,
+  CUDA_ERROR_INVALID_PC = 718, CUDA_ERROR_LAUNCH_FAILED = 719, CUDA_ERROR_NOT_PERMITTED = 800, CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
 };
 
@@ -65,6 +68,7 @@ enum {                                                         /* attributes and
   CU_JIT_INFO_LOG_BUFFER = 3, CU_JIT_INFO_LOG_BYTES = 4, CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BYTES = 6,
   CU_JIT_OPTIMIZATION_LEVEL = 7,
   CU_CAPTURE_MODE_RELAXED = 2, CU_CAPTURE_NONE = 0, CU_CAPTURE_ACTIVE = 1,
+  CU_USER_OBJECT_NO_DESTRUCTOR_SYNC = 1, CU_GRAPH_USER_OBJECT_MOVE = 1,
   CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2, CU_MEM_ATTACH_GLOBAL = 1,
   CU_POOL_RELEASE_THRESHOLD = 4, CU_POOL_ALLOCATION_PINNED = 1, CU_POOL_LOCATION_DEVICE = 1,
   CU_POINTER_MEMORY_TYPE = 2, CU_POINTER_IS_MANAGED = 8, CU_POINTER_DEVICE_ORDINAL = 9,
@@ -102,6 +106,8 @@ enum {                                                         /* attributes and
   X(cuStreamSynchronize, 2000, 1, (CUstream stream)) \
   X(cuStreamWaitEvent, 3020, 1, (CUstream stream, CUevent event, unsigned flags)) \
   X(cuStreamIsCapturing, 10000, 1, (CUstream stream, int *status)) \
+  X(cuStreamGetCaptureInfo_v2, 11030, 0, (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, \
+                                          size_t *count)) \
   X(cuStreamGetCtx, 9020, 1, (CUstream stream, CUcontext *context)) \
   X(cuEventCreate, 2000, 1, (CUevent *event, unsigned flags)) \
   X(cuEventDestroy_v2, 4000, 1, (CUevent event)) \
@@ -118,6 +124,9 @@ enum {                                                         /* attributes and
   X(cuMemPoolTrimTo, 11020, 0, (CUmemoryPool pool, size_t keep)) \
   X(cuMemAllocFromPoolAsync, 11020, 0, (CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream)) \
   X(cuMemFreeAsync, 11020, 0, (CUdeviceptr address, CUstream stream)) \
+  X(cuUserObjectCreate, 11030, 0, (CUuserObject *object, void *data, void (*destroy)(void *data), unsigned references, unsigned flags)) \
+  X(cuUserObjectRelease, 11030, 0, (CUuserObject object, unsigned references)) \
+  X(cuGraphRetainUserObject, 11030, 0, (CUgraph graph, CUuserObject object, unsigned references, unsigned flags)) \
   X(cuMemcpyAsync, 4000, 1, (CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream)) \
   X(cuMemcpyDtoHAsync_v2, 3020, 1, (void *target, CUdeviceptr source, size_t bytes, CUstream stream)) \
   X(cuMemcpyHtoDAsync_v2, 3020, 1, (CUdeviceptr target, const void *source, size_t bytes, CUstream stream)) \

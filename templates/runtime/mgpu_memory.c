@@ -36,8 +36,7 @@ void mgpuMemFree(void *address, void *stream) {
     must(frame, aot_host_release(frame, index));
     return;
   }
-  aot_live_remove(frame, index);
-  int code = aot_pool_free((uintptr_t)address, aot_stream_or(frame, stream));
+  int code = aot_device_free(frame, index, aot_stream_or(frame, stream));
   if (code) aot_fail(code, "%s", aot_last_error());
 }
 

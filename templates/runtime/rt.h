@@ -66,7 +66,16 @@ int aot_live_find(const aot_frame *frame, uint64_t address);   /* index, or -1 *
 void aot_live_remove(aot_frame *frame, int index);
 void aot_live_sweep(aot_frame *frame);                         /* gives back all of it in stream order; errors are recorded */
 int aot_device_alloc(aot_frame *frame, int64_t bytes, void *stream, uint64_t *address);   /* tracked */
+int aot_device_free(aot_frame *frame, int index, void *stream);   /* entry of kind DEVICE or GRAPH; an error is for aot_last_error */
+int aot_explain_alloc(int code, const char *operation, int64_t bytes, int device);   /* of memory that was not given; returns code */
 int aot_host_release(aot_frame *frame, int index);             /* unregisters, frees: entry of kind other than DEVICE */
+
+/* rt_graph.c: memory of captured calls */
+enum { AOT_GRAPH_BYTES = 64 << 10 };                           /* more than that is allocated and freed by the graph's nodes */
+uint64_t aot_graph_size(int64_t bytes);                        /* what is taken for so many */
+/* Memory that the graph keeps, if the stream is being captured; else, and where it is too large or the driver too old, address 0. */
+int aot_graph_alloc(const aot_frame *frame, int64_t bytes, void *stream, uint64_t *address);
+int aot_graph_trim(int device, void *context);                 /* frees what no graph has any more; the context is current again after it */
 
 /* rt_launch.c */
 int aot_launch_loaded(aot_frame *frame, const aot_loaded_kernel *kernel, const aot_geometry *geometry, CUstream stream, void **params);

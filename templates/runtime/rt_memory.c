@@ -49,7 +49,7 @@ static int first_use(int device) {
 
 static int has_been_used(int device) { return device >= 0 && device < MAX_DEVICES && kind_of(device) != UNKNOWN; }
 
-static int explain_alloc(int code, const char *operation, int64_t bytes, int device) {
+int aot_explain_alloc(int code, const char *operation, int64_t bytes, int device) {
   size_t free_bytes = 0, total = 0;
   if (code != CUDA_ERROR_OUT_OF_MEMORY || aot_cu.cuMemGetInfo_v2(&free_bytes, &total))
     return aot_set_driver_error(code, operation);
@@ -66,10 +66,10 @@ int aot_pool_alloc(int device, void *stream, int64_t bytes, uint64_t *address) {
   size_t size = bytes ? (size_t)bytes : 1;                     /* addresses of empty arrays differ too */
   if (kind_of(device) == POOL) {
     code = aot_cu.cuMemAllocFromPoolAsync(&made, size, pools[device].handle, (CUstream)stream);
-    if (code) return explain_alloc(code, "cuMemAllocFromPoolAsync", bytes, device);
+    if (code) return aot_explain_alloc(code, "cuMemAllocFromPoolAsync", bytes, device);
   } else {
     code = aot_cu.cuMemAlloc_v2(&made, size);
-    if (code) return explain_alloc(code, "cuMemAlloc", bytes, device);
+    if (code) return aot_explain_alloc(code, "cuMemAlloc", bytes, device);
   }
   *address = made;
   return 0;
@@ -106,6 +106,7 @@ int aot_pool_trim(int device) {
                                   : aot_driver_lacks("cuMemPoolTrimTo", aot_error_buffer(), AOT_MESSAGE_BYTES);
     if (code > 0) aot_set_driver_error(code, "cuMemPoolTrimTo");
   }
+  if (!code) code = aot_graph_trim(device, context);
   aot_context_leave(restore);
   return code;
 }
@@ -129,21 +130,51 @@ void aot_live_add(aot_frame *frame, uint64_t address, uint64_t bytes, uint8_t ki
 }
 
 int aot_live_find(const aot_frame *frame, uint64_t address) {
-  for (uint32_t i = frame->nlive; i-- > 0;)                    /* newest first: buffers are mostly freed in reverse order */
-    if (frame->live[i].address == address && frame->live[i].host != AOT_MEM_REGISTERED) return (int)i;
+  for (uint32_t i = frame->nlive; i-- > 0;) {                  /* newest first: buffers are mostly freed in reverse order */
+    const aot_allocation *one = &frame->live[i];
+    if (one->address == address && one->host != AOT_MEM_REGISTERED && one->host != AOT_MEM_SPENT) return (int)i;
+  }
   return -1;
 }
 
 void aot_live_remove(aot_frame *frame, int index) { frame->live[index] = frame->live[--frame->nlive]; }
 
+/* Memory of a graph that an earlier part of the call had: what is enqueued on the call's stream comes after that. */
+static int take_spent(aot_frame *frame, int64_t bytes, const void *stream, uint64_t *address) {
+  for (uint32_t i = 0; stream == frame->stream && i < frame->nlive; i++) {
+    aot_allocation *one = &frame->live[i];
+    if (one->host != AOT_MEM_SPENT || one->bytes != aot_graph_size(bytes)) continue;
+    one->host = AOT_MEM_GRAPH;
+    *address = one->address;
+    return 1;
+  }
+  return 0;
+}
+
 int aot_device_alloc(aot_frame *frame, int64_t bytes, void *stream, uint64_t *address) {
+  if (take_spent(frame, bytes, stream, address)) return 0;
   int code = aot_live_reserve(frame);
   if (code) return code;
-  code = aot_pool_alloc(frame->device, stream, bytes, address);
+  code = aot_graph_alloc(frame, bytes, stream, address);
+  int of_graph = *address != 0;
+  if (!code && !of_graph) code = aot_pool_alloc(frame->device, stream, bytes, address);
   if (code) return aot_record(frame, code, "%s", aot_last_error());
   frame->worked = 1;
-  aot_live_add(frame, *address, (uint64_t)bytes, AOT_MEM_DEVICE);
+  if (of_graph) aot_live_add(frame, *address, aot_graph_size(bytes), AOT_MEM_GRAPH);
+  else aot_live_add(frame, *address, (uint64_t)bytes, AOT_MEM_DEVICE);
   return 0;
+}
+
+int aot_device_free(aot_frame *frame, int index, void *stream) {
+  aot_allocation *one = &frame->live[index];
+  uint64_t address = one->address;
+  if (one->host == AOT_MEM_GRAPH && stream == frame->stream) {
+    one->host = AOT_MEM_SPENT;
+    return 0;
+  }
+  int code = one->host == AOT_MEM_GRAPH ? 0 : aot_pool_free(address, stream);
+  aot_live_remove(frame, index);
+  return code;
 }
 
 int aot_host_release(aot_frame *frame, int index) {
@@ -170,18 +201,16 @@ static int must_wait(const aot_frame *frame) {
 
 void aot_live_sweep(aot_frame *frame) {
   if (!frame->nlive) return;
+  int code;
   if (must_wait(frame)) aot_wait(frame, "it has to wait before it gives host or shared memory back");
   for (uint32_t i = frame->nlive; i-- > 0;)                    /* registrations before the memory under them */
     if (frame->live[i].host == AOT_MEM_REGISTERED) aot_host_release(frame, (int)i);
   while (frame->nlive) {
-    aot_allocation last = frame->live[frame->nlive - 1];
-    if (last.host != AOT_MEM_DEVICE) {
-      aot_host_release(frame, (int)frame->nlive - 1);
-      continue;
-    }
-    frame->nlive--;
-    int code = aot_pool_free(last.address, frame->stream);
-    if (code) aot_record(frame, code, "%s", aot_last_error());
+    int index = (int)frame->nlive - 1;
+    uint8_t kind = frame->live[index].host;
+    if (kind == AOT_MEM_GRAPH || kind == AOT_MEM_SPENT) aot_live_remove(frame, index);   /* the graph has it */
+    else if (kind != AOT_MEM_DEVICE) aot_host_release(frame, index);
+    else if ((code = aot_device_free(frame, index, frame->stream))) aot_record(frame, code, "%s", aot_last_error());
   }
 }
 
@@ -197,10 +226,9 @@ void _mlir_ciface_aot_rt_alloc(aot_bytes *out, int64_t bytes) {
 void aot_rt_free(int64_t address) {
   aot_frame *frame = aot_frame_here("aot_rt_free");
   int index = aot_live_find(frame, (uint64_t)address);
-  if (index < 0 || frame->live[index].host != AOT_MEM_DEVICE)
+  if (index < 0 || (frame->live[index].host != AOT_MEM_DEVICE && frame->live[index].host != AOT_MEM_GRAPH))
     aot_fail(AOT_E_INTERNAL, "%s frees device memory that it does not own (0x%llx)", frame->function->name, (unsigned long long)address);
-  aot_live_remove(frame, index);
-  int code = aot_pool_free((uint64_t)address, frame->stream);
+  int code = aot_device_free(frame, index, frame->stream);
   if (code) aot_fail(code, "%s", aot_last_error());
 }
 

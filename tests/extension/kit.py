@@ -6,8 +6,10 @@ Runs in a process that finds the fake libcuda; nothing here knows the tool.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,8 +110,17 @@ def log() -> list[str]:
     """Driver calls since the last look, without the queries."""
     lines = cuda.fake_log().decode().splitlines()
     cuda.fake_clear_log()
-    quiet = ("cuCtxGet", "cuPointer", "cuStreamGetCtx", "cuStreamIsCapturing", "cuDevice", "cuGetError")
+    quiet = ("cuCtxGet", "cuPointer", "cuStreamGetCtx", "cuStreamIsCapturing", "cuDevice", "cuGetError", "cuThread")
     return [line for line in lines if not line.startswith(quiet)]
+
+
+@contextlib.contextmanager
+def relaxed() -> Iterator[None]:
+    """What a framework does around its allocations: others may be capturing."""
+    mode = ctypes.c_int(2)
+    cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    yield
+    cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 class Memory:
@@ -117,11 +128,13 @@ class Memory:
 
     def __init__(self, size: int) -> None:
         address = ctypes.c_uint64()
-        check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(size, 1))))
+        with relaxed():
+            check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(size, 1))))
         self.address = address.value
 
     def __del__(self) -> None:
-        cuda.cuMemFree_v2(ctypes.c_uint64(self.address))
+        with relaxed():
+            cuda.cuMemFree_v2(ctypes.c_uint64(self.address))
 
 
 class Array:

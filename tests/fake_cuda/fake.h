@@ -14,7 +14,7 @@ typedef struct { long devices, driver, capability, optin_shared, pools, max_thre
 extern fake_settings fake;
 
 struct CUctx_st { unsigned long long id; int device, alive, primary; };
-struct CUstream_st { int id, capture; CUcontext context; int alive; };
+struct CUstream_st { int id, capture; CUcontext context; int alive; CUgraph graph; };
 struct CUevent_st { int id, alive; };
 struct CUmemPoolHandle_st { int id, device; uint64_t threshold; };
 struct CUmod_st { int id; CUcontext context; const void *image; };
@@ -30,6 +30,9 @@ int fake_is_constant(CUdeviceptr address);                     /* of a module: d
 CUcontext fake_current(void);
 int fake_stream_captures(CUstream stream);
 int fake_any_capture(void);
+int fake_prohibited(void);                                     /* the error of what may not be done beside a capture, unless relaxed */
+CUgraph fake_graph_new(void);
+int fake_in_destructor(void);                                  /* of a user object, which may not call CUDA */
 int fake_ready(void);                                          /* 0, or the error of a call before cuInit or without a context */
 
 #endif

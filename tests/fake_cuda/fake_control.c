@@ -21,6 +21,7 @@ static struct { char function[64]; long nth; int code; } failures[MAX_FAILURES];
 static int nfailures;
 static struct { char function[64]; long calls; } counted[MAX_COUNTED];
 static int ncounted;
+static long bad_calls;                                         /* from where CUDA must not be called */
 
 static const struct { const char *key; size_t offset; } keys[] = {
 #define KEY(name) { #name, offsetof(fake_settings, name) }
@@ -100,6 +101,7 @@ int fake_call(const char *function, const char *format, ...) {
   line[n] = 0;
   pthread_mutex_lock(&lock);
   int code = asked_failure(function);
+  if (fake_in_destructor()) { code = CUDA_ERROR_NOT_PERMITTED; bad_calls++; }
   count(function);
   if (code) snprintf(line + n, sizeof line - (size_t)n - 1, " -> %d", code);
   strcat(line, "\n");
@@ -108,6 +110,7 @@ int fake_call(const char *function, const char *format, ...) {
   return code;
 }
 
+long fake_bad_calls(void) { return bad_calls; }
 const char *fake_log(void) { return text ? text : ""; }
 void fake_clear_log(void) { text_bytes = 0; if (text) text[0] = 0; ncounted = 0; }
 

@@ -131,7 +131,17 @@ int fake_any_capture(void) {
     if (streams[i].capture == CU_CAPTURE_ACTIVE) return 1;
   return 0;
 }
-void fake_capture(CUstream stream, int status) { stream->capture = status; }
+int fake_prohibited(void) { return fake_any_capture() && capture_mode != CU_CAPTURE_MODE_RELAXED ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : 0; }
+/* What a stream joins that waits for one in the capture of the graph; a new capture's graph. */
+void fake_capture_into(CUstream stream, CUgraph graph) {
+  stream->capture = CU_CAPTURE_ACTIVE;
+  stream->graph = graph;
+}
+void fake_capture(CUstream stream, int status) {
+  if (status == CU_CAPTURE_ACTIVE) stream->graph = fake_graph_new();   /* who ends the capture has it, by fake_graph_of */
+  stream->capture = status;
+}
+CUgraph fake_graph_of(CUstream stream) { return stream->graph; }
 
 CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
   CALL("%d", *mode);
@@ -147,7 +157,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
   if (code || nstreams == MAX_STREAMS) return code ? code : CUDA_ERROR_OUT_OF_MEMORY;
   pthread_mutex_lock(&lock);
   *stream = &streams[nstreams++];
-  **stream = (struct CUstream_st){ nstreams, 0, current, 1 };
+  **stream = (struct CUstream_st){ .id = nstreams, .context = current, .alive = 1 };
   live_streams++;
   pthread_mutex_unlock(&lock);
   return 0;
@@ -175,6 +185,13 @@ CUresult cuStreamIsCapturing(CUstream stream, int *status) {
   CALL("%s", fake_stream_name(stream));
   *status = fake_stream_captures(stream);
   return !stream && fake_any_capture() ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : 0;
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, size_t *count) {
+  CALL("%s", fake_stream_name(stream));
+  *status = fake_stream_captures(stream);
+  if (id || dependencies || count) return CUDA_ERROR_INVALID_VALUE;   /* nobody asks for these */
+  if (*status == CU_CAPTURE_ACTIVE) *graph = stream->graph;
+  return 0;
 }
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
   CALL("%s", fake_stream_name(stream));

@@ -96,10 +96,15 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   return 0;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) { CALL("%zu", bytes); return take(address, bytes, FAKE_PLAIN); }
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
+  CALL("%zu", bytes);
+  int code = fake_prohibited();
+  return code ? code : take(address, bytes, FAKE_PLAIN);
+}
 CUresult cuMemFree_v2(CUdeviceptr address) {
   CALL("%s", fake_address_name(address));
-  return give_back((uintptr_t)address, 1 << FAKE_PLAIN | 1 << FAKE_MANAGED | 1 << FAKE_POOLED);
+  int code = fake_prohibited();
+  return code ? code : give_back((uintptr_t)address, 1 << FAKE_PLAIN | 1 << FAKE_MANAGED | 1 << FAKE_POOLED);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags) {

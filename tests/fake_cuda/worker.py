@@ -6,6 +6,7 @@ Its C stdout goes to a file, so that what the runtime prints can be looked at an
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import gc
 import itertools
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 MESSAGE_BYTES = 4096
@@ -33,8 +35,10 @@ class Worker:
         if fake and hasattr(self._fake, "fake_log"):
             self._fake.fake_log.restype = ctypes.c_char_p
             self._fake.fake_context_new.restype = ctypes.c_void_p
-            for name in ("fake_count", "fake_live", "fake_live_events", "fake_live_streams", "fake_bad_frees"):
-                getattr(self._fake, name).restype = ctypes.c_long
+            for name in ("fake_graph_new", "fake_graph_of", "fake_graph_clone"):
+                getattr(self._fake, name).restype = ctypes.c_void_p
+            for name in ("count", "live", "live_events", "live_streams", "live_objects", "bad_frees", "bad_calls"):
+                getattr(self._fake, f"fake_{name}").restype = ctypes.c_long
         self._stdout = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
         os.dup2(self._stdout.fileno(), 1)
 
@@ -150,17 +154,65 @@ class Worker:
             self._image = ctypes.create_string_buffer(image.read())
         self._core.test_use_image(self._image)
 
-    def captured(self, script: str, flags: int, stream: int, replays: int) -> dict[str, Any]:
-        """The call in a CUDA graph capture of the stream (real driver), and every later step's CUresult."""
-        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
-        on = ctypes.c_void_p(stream)
-        steps = [self._fake.cuStreamBeginCapture_v2(on, 0)]
+    def captured(
+        self, script: str, flags: int, stream: int, replays: int, instances: int = 1, child: bool = False, mode: int = 0
+    ) -> dict[str, Any]:
+        """The call in a CUDA graph capture of the stream (real driver), and every later step's CUresult.
+
+        The graph, or one that has it as a child, is instantiated so many times, and destroyed before it is replayed.
+        """
+        driver, graph, on = self._fake, ctypes.c_void_p(), ctypes.c_void_p(stream)
+        steps = [driver.cuStreamBeginCapture_v2(on, mode)]
         result = self.call(script, flags, 0, stream)
-        steps.append(self._fake.cuStreamEndCapture(on, ctypes.byref(graph)))
-        steps.append(self._fake.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)))
-        for _ in range(replays):
-            steps += [self._fake.cuGraphLaunch(executable, on), self._fake.cuStreamSynchronize(on)]
+        steps.append(driver.cuStreamEndCapture(on, ctypes.byref(graph)))
+        if child:
+            inner, node, graph = graph, ctypes.c_void_p(), ctypes.c_void_p()
+            steps.append(driver.cuGraphCreate(ctypes.byref(graph), 0))
+            steps.append(driver.cuGraphAddChildGraphNode(ctypes.byref(node), graph, None, ctypes.c_size_t(0), inner))
+            steps.append(driver.cuGraphDestroy(inner))
+        made = [ctypes.c_void_p() for _ in range(instances)]
+        steps += [driver.cuGraphInstantiateWithFlags(ctypes.byref(each), graph, ctypes.c_ulonglong(0)) for each in made]
+        steps.append(driver.cuGraphDestroy(graph))
+        for each in made * replays:
+            steps += [driver.cuGraphLaunch(each, on), driver.cuStreamSynchronize(on)]
+        steps += [driver.cuGraphExecDestroy(each) for each in made]
         return {**result, "steps": steps}
+
+    def close_core(self) -> None:
+        """What a program does that opened the library and is done with it."""
+        _ctypes.dlclose(self._core._handle)
+
+    def threads_keep(self, count: int, times: int, script: str) -> list[int]:
+        """How many of the calls failed that were captured (fake driver), per thread; graphs are cloned, destroyed."""
+        streams = [self.new_stream() for _ in range(count)]
+
+        def run(stream: int) -> int:
+            failed = 0
+            for _ in range(times):
+                self.fake("capture", stream, 1)
+                failed += self.call(script, 0, 0, stream)["code"] != 0
+                self.fake("capture", stream, 0)
+                graph = self.fake("graph_of", stream)
+                clone = self.fake("graph_clone", graph)
+                self.fake("graph_destroy", graph)
+                self.fake("graph_destroy", clone)
+            return failed
+
+        with futures.ThreadPoolExecutor(count) as pool:
+            return list(pool.map(run, streams))
+
+    def threads_capture(self, count: int, times: int, script: str) -> list[int]:
+        """How many steps of ``captured`` failed, per thread with a stream and captures of its own."""
+        context = ctypes.c_void_p(self.current())
+        streams = [self.new_stream() for _ in range(count)]
+
+        def run(stream: int) -> int:
+            self._fake.cuCtxSetCurrent(context)
+            made = [self.captured(script, 0, stream, 2, 2, mode=1) for _ in range(times)]
+            return sum(bool(code) for each in made for code in [each["code"], *each["steps"]])
+
+        with futures.ThreadPoolExecutor(count) as pool:
+            return list(pool.map(run, streams))
 
     def free_bytes(self) -> int:
         """Free device memory when everything is done and the pool is trimmed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,33 @@ def test_capture_survives(gpu_core: Core, script: str, flags: int, code: int) ->
     assert set(result["steps"]) == {0}
 
 
+SMALL = "alloc 4 | memset32 $0 0 1 | launch 0 2 1 1 64 1 1 0 0 0 0 0 0 $0 0 | free $0 | alloc 65536 | alloc 8"
+
+
+@pytest.mark.parametrize("how", [{"instances": 2}, {"child": True}, {"instances": 3, "child": True}], ids=str)
+def test_graphs_without_allocations_are_cloned(gpu_core: Core, how: dict[str, int]) -> None:
+    stream = gpu_core.ask("new_stream") if gpu_core.call("alloc 4").code == 0 else 0
+    result = gpu_core.ask("captured", SMALL, 0, stream, 3, **how)
+    assert (result["code"], set(result["steps"])) == (0, {0})
+
+
+def test_threads_capture_at_once(gpu_core: Core) -> None:
+    gpu_core.call("alloc 4 | other")
+    assert gpu_core.ask("threads_capture", 4, 50, SMALL) == [0, 0, 0, 0]
+
+
+def test_graph_that_outlives_its_context(gpu_core: Core) -> None:
+    gpu_core.call("alloc 4")
+    first, mine = gpu_core.ask("current"), gpu_core.ask("new_context")
+    assert set(gpu_core.ask("captured", SMALL, 0, gpu_core.ask("new_stream"), 1)["steps"]) == {0}
+    assert gpu_core.ask("destroy_context", mine) == 0
+    gpu_core.ask("use_context", first)
+    for _ in range(2):
+        assert set(gpu_core.ask("captured", SMALL, 0, gpu_core.ask("new_stream"), 1)["steps"]) == {0}
+        assert gpu_core.ask("core", "pool_trim", 0) == 0
+    assert gpu_core.call(COUNT, flags=READS).values[-1] == 128
+
+
 def test_first_call_may_be_in_a_capture(gpu_core: Core) -> None:
     gpu_core.ask("preload")  # makes the context; nothing of the pool is used yet
     stream = gpu_core.ask("new_stream")
@@ -132,9 +160,16 @@ def test_nothing_stays(gpu_core: Core) -> None:
     scripts = ["alloc 1000000 | alloc 5000000 | launch 0 1 1 1 1 1 1 | assert 0 0", "alloc 3000000 | result 0 70000"]
     for script in scripts:
         gpu_core.call(script)
+    stream = gpu_core.ask("new_stream")
+    gpu_core.ask("captured", SMALL, 0, stream, 1)
+    gpu_core.ask("free_bytes")
+    time.sleep(0.2)  # the driver destroys what a graph had when it comes to it
     before = gpu_core.ask("free_bytes")
     for script in scripts:
         gpu_core.ask("repeat", 500, script)
+    for _ in range(100):
+        gpu_core.ask("captured", SMALL, 0, stream, 2, instances=2)
+    time.sleep(0.2)
     assert gpu_core.ask("free_bytes") == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from gpu_calls import to_numpy, to_torch
 from references import newton_sqrt
 from test_errors_gpu import run_script
+from test_memory_gpu import free_memory
 
 CAPTURED = {
     "gelu": (lambda k, x: k.gelu.gelu(x.view(-1)), (64, 128)),
@@ -76,6 +78,86 @@ def test_calls_begin_early_and_wait_for_what_is_ahead(demo: ModuleType, torch: A
     graph.replay()
     assert torch.equal(captured, expected)
     assert torch.equal(both.view_as(x), 2 * expected)
+
+
+# ------------------------------------------------------------------ buffers between launches, which a graph keeps
+
+
+def captured_sums(cases: ModuleType, torch: Any, arrays: list[Any]) -> tuple[Any, list[Any]]:
+    """A graph of sums of all elements, two launches each, and the results."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        sums = [cases.sums.total(x) for x in arrays]
+    return graph, sums
+
+
+def whole(torch: Any, *shape: int) -> Any:
+    """Small whole numbers: sums of them are exact in f32, in any order."""
+    return torch.randint(-8, 9, shape, device="cuda").float()
+
+
+def test_captured_sums_are_replayed_many_times(cases: ModuleType, torch: Any) -> None:
+    arrays = [whole(torch, 300 + n, 1000) for n in range(8)]
+    graph, sums = captured_sums(cases, torch, arrays)
+    for step in range(1000):
+        arrays[step % 8].random_(-8, 9)
+        graph.replay()
+        if step % 50 == 0:
+            assert [float(each) for each in sums] == [float(x.sum()) for x in arrays], f"replay {step}"
+    assert [float(each) for each in sums] == [float(x.sum()) for x in arrays]
+
+
+def test_two_graphs_run_at_once(cases: ModuleType, torch: Any) -> None:
+    made = []
+    for n in range(2):
+        arrays = [whole(torch, 1000 + n, 1000) for _ in range(20)]
+        made.append((*captured_sums(cases, torch, arrays), arrays, torch.cuda.Stream()))
+    torch.cuda.synchronize()
+    for _ in range(50):
+        for graph, _, arrays, stream in made:
+            with torch.cuda.stream(stream):
+                arrays[7].random_(-8, 9)
+                graph.replay()
+    torch.cuda.synchronize()
+    for _, sums, arrays, _ in made:
+        assert [float(each) for each in sums] == [float(x.sum()) for x in arrays]
+
+
+def test_streams_of_one_capture_have_buffers_of_their_own(cases: ModuleType, torch: Any) -> None:
+    arrays = [whole(torch, 2000, 1000 + n) for n in range(4)]
+    graph, sums = torch.cuda.CUDAGraph(), []
+    sides = [torch.cuda.Stream() for _ in arrays]
+    with torch.cuda.graph(graph):
+        for x, side in zip(arrays, sides, strict=True):
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                sums.append([cases.sums.total(x) for _ in range(20)])
+        for side in sides:
+            torch.cuda.current_stream().wait_stream(side)
+    for _ in range(20):
+        for x in arrays:
+            x.random_(-8, 9)
+        graph.replay()
+        for x, found in zip(arrays, sums, strict=True):
+            assert [float(each) for each in found] == 20 * [float(x.sum())]
+
+
+def test_destroyed_graphs_give_their_memory_back(cases: ModuleType, torch: Any) -> None:
+    arrays = [whole(torch, 1000, 1000) for _ in range(3)]
+
+    def rounds(count: int) -> int:
+        for _ in range(count):
+            graphs = [captured_sums(cases, torch, 100 * arrays)[0] for _ in range(3)]
+            graphs[0].replay()
+            del graphs
+        return free_memory(torch, cases)
+
+    rounds(1)
+    time.sleep(0.2)  # destructors run when the driver comes to it
+    before = rounds(1)
+    time.sleep(0.2)
+    after = max(rounds(10), free_memory(torch, cases))
+    assert after >= before - (2 << 20), f"{before - after} bytes gone"
 
 
 CAPTURE_FIRST = """
