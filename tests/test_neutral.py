@@ -52,6 +52,16 @@ def test_a_promise_of_no_nan_is_of_the_elements_alone(operation: str) -> None:
         np.testing.assert_array_equal(got, ufunc(ufunc.reduce(x, 1), np.float32(0)))
 
 
+@pytest.mark.parametrize("operation", ["addi", "muli"])
+def test_a_promise_of_no_overflow_is_of_the_sources_order_alone(operation: str) -> None:
+    """Sums of every other element may overflow where those of the first ones do not."""
+    built = rows(operation, "i32", "overflow<nsw>")
+    assert "overflow<" not in built.ir
+    x = np.tile(np.array([1 << 20, -(1 << 20)] if operation == "addi" else [1, -1], "i4"), (2, 4096))
+    got = built.call("f", x, np.ones(2, "i4")).results[0]
+    np.testing.assert_array_equal(got, 1)
+
+
 @pytest.mark.parametrize(("operation", "ufunc"), [("maxnumf", np.maximum), ("minnumf", np.minimum)])
 def test_a_type_without_nan(operation: str, ufunc: Any) -> None:
     x = np.random.default_rng(0).integers(-4, 5, (3, 37)).astype(ml_dtypes.float4_e2m1fn)

@@ -47,9 +47,15 @@ def of(name: str, kind: ir.Type) -> ir.Attribute:
 
 
 def admit(op: ir.Operation) -> None:
-    """Let an operation that combines values meet the neutral one, though its source says it has no infinity or NaN."""
+    """Let an operation that combines values have others than its source gives it.
+
+    The neutral one, though the source says it has no infinity or NaN; sums of parts, which may overflow where no sum in
+    the source's order does.
+    """
     if "fastmath" in op.attributes and not math.isfinite(_FLOATS.get(op.name, 0.0)):
         op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<none>")
+    if "overflowFlags" in op.attributes:
+        op.attributes["overflowFlags"] = ir.Attribute.parse("#arith.overflow<none>")
 
 
 def _number(name: str, kind: str) -> float:
