@@ -62,3 +62,30 @@ def test_zeros_may_be_read_before_the_product_is_added(variant: str) -> None:
         code.call("f", a, b, c, c, copy)
         np.testing.assert_array_equal(copy, 1)
         np.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-4)
+
+
+DECAY = """
+func.func @f(%x: tensor<?x?x?xf32>, %c: tensor<?xf32>) -> tensor<?xf32> {
+  %s = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (j, k, i)>, affine_map<(i, j, k) -> (k)>],
+      iterator_types = ["reduction", "reduction", "parallel"]}
+      ins(%x : tensor<?x?x?xf32>) outs(%c : tensor<?xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %half = arith.constant 0.5 : f32
+    %t = arith.mulf %old, %half : f32
+    %u = arith.addf %t, %a : f32
+    linalg.yield %u : f32
+  } -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}"""
+
+
+@pytest.mark.parametrize("variant", cpucall.runnable()[:1])
+def test_reductions_keep_their_order_where_it_matters(variant: str) -> None:
+    """Memory runs along the first of the reduced loops, which is the outer one all the same."""
+    x = np.random.default_rng(6).standard_normal((3, 4, 5)).astype("f4")
+    want = np.ones(4)
+    for i in range(5):
+        for j in range(3):
+            want = want / 2 + x[j, :, i]
+    got = cpucall.build(DECAY, variant).call("f", x, np.ones(4, "f4")).results[0]
+    np.testing.assert_allclose(got, want, rtol=1e-5)

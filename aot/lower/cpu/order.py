@@ -16,6 +16,7 @@ from mlir.dialects import linalg, memref
 
 from aot import mlir
 from aot.lower import interchange, views
+from aot.lower.fast import reducers
 
 _GENERALIZE = "func.func(linalg-generalize-named-ops)"
 
@@ -99,16 +100,21 @@ def _collapse(op: ir.Operation) -> None:
 
 
 def _order(op: ir.Operation) -> list[int]:
-    """Loops, outermost first: parallel ones as the output has them, reductions, the contiguous one."""
+    """Loops, outermost first: parallel ones as the output has them, reductions, the contiguous one.
+
+    Reductions stay in their order where that matters.
+    """
     maps, reductions = _maps(op), _is_reduction(op)
     output = maps[-1]
     places = [each.position for each in output.results if isinstance(each, ir.AffineDimExpr)]
     parallel = [loop for loop in dict.fromkeys(places) if not reductions[loop]]
     parallel += [loop for loop, reduces in enumerate(reductions) if not reduces and loop not in parallel]
-    order = [*parallel, *(loop for loop, reduces in enumerate(reductions) if reduces)]
-    if not any(reductions):
+    reduced = [loop for loop, reduces in enumerate(reductions) if reduces]
+    order = [*parallel, *reduced]
+    if not reduced:
         return order
-    best = max(reversed(order), key=lambda loop: _contiguity(loop, maps))
+    inner = order if len(reduced) == 1 or reducers.is_free(op) else [*parallel, reduced[-1]]
+    best = max(reversed(inner), key=lambda loop: _contiguity(loop, maps))
     return [*(loop for loop in order if loop != best), best]
 
 

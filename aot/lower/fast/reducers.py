@@ -117,6 +117,15 @@ def read(operation: Operation) -> Reducer | str:
     return Reducer(tuple(folds))
 
 
+def is_free(op: ir.Operation) -> bool:
+    """Whether reduced loops of a linalg operation may change places, for all that its body does with the elements."""
+    body = op.regions[0].blocks[0]
+    yielded = list(list(body.operations)[-1].operation.operands)
+    accumulators = list(body.arguments)[-len(yielded) :]
+    dependent = _dependent(body, set(accumulators))
+    return all(_fold_of(value, old, dependent) for value, old in zip(yielded, accumulators, strict=True))
+
+
 def _dependent(body: ir.Block, start: set[ir.Value]) -> set[ir.Value]:
     found = set(start)
     for op in body.operations:
