@@ -49,20 +49,25 @@ def decode(data: bytes, kind: type[Value]) -> Value:
     return _CONVERTER.structure(json.loads(data), kind)
 
 
+class Line(str):
+    """What ``line`` made: it stands in a document as it is."""
+
+
 def document(plain: Mapping[str, object]) -> bytes:
     """A JSON file: the same values give the same bytes. A line for each value at the top, and for each in a list there.
 
     Indentation below that would cost a large package a second: only Python's slow encoder has it.
     """
-    lines = (f"{_line(key)}: {_value(plain[key])}" for key in sorted(plain))
+    lines = (f"{line(key)}: {_value(plain[key])}" for key in sorted(plain))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8")
 
 
 def _value(value: object) -> str:
     if not isinstance(value, list) or not value:
-        return _line(value)
-    return "[\n" + ",\n".join(map(_line, value)) + "\n]"
+        return line(value)
+    return "[\n" + ",\n".join(map(line, value)) + "\n]"
 
 
-def _line(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+def line(value: object) -> Line:
+    """A value as ``document`` has it."""
+    return value if isinstance(value, Line) else Line(json.dumps(value, sort_keys=True, ensure_ascii=False))

@@ -74,9 +74,9 @@ def read_file(path: Path) -> bytes:
 def write_file(path: Path, data: bytes) -> bool:
     """Writes one file whole, making its folder; False when it already had these bytes."""
     with _disk("write", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+        if _holds(path, data):
             return False
+        path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, data)
         return True
 
@@ -136,6 +136,14 @@ def check_readable(folder: Path) -> None:
         os.scandir(folder).close()
 
 
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether the file is there, with these bytes."""
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+
+
 def _replace(path: Path, data: bytes) -> None:
     """Temporary name in the same folder, then rename: a reader sees the old bytes or the new ones."""
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
@@ -153,14 +161,15 @@ def _prune(folder: Path, keep: frozenset[str]) -> tuple[str, ...]:
     """Removes files that are not in the tree, then folders that became empty."""
     removed = []
     with _disk("clean", folder):
-        for path in sorted(folder.rglob("*"), reverse=True):
-            name = path.relative_to(folder).as_posix()
-            if path.is_dir() and not path.is_symlink():
-                if not any(path.iterdir()):
-                    path.rmdir()
-            elif name not in keep:
-                path.unlink()
-                removed.append(name)
+        for place, folders, files in os.walk(folder, topdown=False):
+            inside = Path(place).relative_to(folder)
+            for name in files + [each for each in folders if os.path.islink(os.path.join(place, each))]:
+                path = (inside / name).as_posix()
+                if path not in keep:
+                    os.unlink(os.path.join(place, name))
+                    removed.append(path)
+            if inside.parts and not os.listdir(place):
+                os.rmdir(place)
     return tuple(sorted(removed))
 
 

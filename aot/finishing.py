@@ -1,8 +1,9 @@
 """The second half of a build: from compiled sources to the wheel in its place.
 
-In: a Plan and CompiledSources. Out: BuildResult. Nothing is written to ``--out`` before everything is done and checked.
+In: a Plan, and the Contents of its sources. Out: BuildResult. Nothing is written to ``--out`` before everything is
+done and checked.
 
->>> finish(planned, compiled, done, levels, reporter).wheel   # doctest: +SKIP
+>>> finish(planned, contents, done, levels, reporter).wheel   # doctest: +SKIP
 PosixPath('dist/kernels-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl')
 """
 
@@ -12,25 +13,43 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import aot
-from aot import clibrary, fatbin, fileset, metadata, mlir, naming, package, packing, resources, told, toolchain, wheel
+from aot import (
+    cfunctions,
+    clibrary,
+    codec,
+    fileset,
+    metadata,
+    mlir,
+    naming,
+    package,
+    packing,
+    resources,
+    told,
+    toolchain,
+    wheel,
+)
 from aot.arch import CUBIN
 from aot.buildresult import KEPT, BuildResult, BuiltSource
 from aot.cachelevels import Levels
 from aot.compiling import Done
 from aot.errors import ArchUnfit
-from aot.model import CompiledSource, PackageSpec, ToolVersions
+from aot.kept import Reader
+from aot.model import PackageSpec, ToolVersions
 from aot.plan import Plan
 from aot.report import Reporter
+from aot.share import Content
+
+__all__ = ["Reader", "finish"]
 
 
 def finish(
-    planned: Plan, found: Sequence[CompiledSource], done: Mapping[str, Done], levels: Levels, tell: Reporter
+    planned: Plan, found: Sequence[Content], done: Mapping[str, Done], levels: Levels, tell: Reporter
 ) -> BuildResult:
     """Packages what was compiled."""
-    compiled, left_out = _used(found)
-    naming.check_entries((each.name, function.name) for each in compiled for function in each.functions)
-    for each in compiled:
-        for detail in told.details(each):
+    contents, left_out = _used(found)
+    naming.check_entries((each.name, name) for each in contents for name in each.share.functions)
+    for each in contents:
+        for detail in each.share.details:
             tell.detail(f"{each.path}: {detail}")
     result = BuildResult(
         wheel=planned.out,
@@ -41,14 +60,14 @@ def finish(
         package=planned.package.name,
         version=planned.package.version,
         archs=planned.archs,
-        sources=tuple(_built(each, done) for each in compiled),
+        sources=tuple(_built(each, done) for each in contents),
         left_out=(*planned.left_out, *left_out),
         notes=planned.notes,
         seconds=0.0,
     )
     told.tell_notes(result, planned.left_out, tell)
     tell.stage(f"packaging {planned.package.name} {planned.package.version}")
-    files = _package(planned, compiled, result.left_out)
+    files = _package(planned, contents, result.left_out)
     fileset.write_tree(files, result.tree)
     options = wheel.Options(sdist=planned.sdist, python=planned.python, epoch=planned.engine.epoch)
     made = packing.wheel_of(files, result.tree, planned.work / "wheel", options, levels)
@@ -61,34 +80,36 @@ def finish(
     return dataclasses.replace(result, wheel=published, wheel_bytes=made.bytes, sdist=sdist, c_files=c_files)
 
 
-def _used(compiled: Sequence[CompiledSource]) -> tuple[tuple[CompiledSource, ...], tuple[str, ...]]:
+def _used(found: Sequence[Content]) -> tuple[tuple[Content, ...], tuple[str, ...]]:
     """The sources that have something to call, and names of the others: without images only CPU code is left."""
-    used = tuple(each for each in compiled if callables(each) or each.fatbin)
+    used = tuple(each for each in found if each.share.built.functions or each.share.blob)
     if not used:
         raise ArchUnfit(
             "nothing is left to build: only tensor-level functions run on a CPU, and the sources have none",
             hint="ask for GPU architectures with --archs",
         )
     names = {each.name for each in used}
-    return used, tuple(each.name for each in compiled if each.name not in names)
+    return used, tuple(each.name for each in found if each.name not in names)
 
 
-def _package(planned: Plan, compiled: Sequence[CompiledSource], left_out: Sequence[str]) -> fileset.FileSet:
+def _package(planned: Plan, contents: Sequence[Content], left_out: Sequence[str]) -> fileset.FileSet:
     """The generated package as a value."""
-    spec = _spec(planned, compiled)
+    spec = _spec(planned, contents)
     templates = package.read_templates(resources.templates())
-    document = {**metadata.manifest(spec, compiled), "left_out": list(left_out)}
-    return package.render(spec, compiled, document, templates)
+    modules = {each.name: codec.Line(each.share.manifest) for each in contents}
+    document = {**metadata.manifest(spec, modules), "left_out": list(left_out)}
+    ordered = sorted(contents, key=lambda each: each.name)
+    declared = cfunctions.functions(spec, [each.source() for each in ordered]) if planned.c else ()
+    return package.render(spec, contents, document, templates, declared)
 
 
-def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
+def _spec(planned: Plan, contents: Sequence[Content]) -> PackageSpec:
     # Of PTX that a source brought along the version is not known.
     images = [
-        (image.kind, image.ptx_version)
-        for each in compiled
-        if each.fatbin
-        for image in each.fatbin.images
-        if image.ptx_version or image.kind == CUBIN
+        (kind, ptx_version)
+        for each in contents
+        for kind, ptx_version in each.share.images
+        if ptx_version or kind == CUBIN
     ]
     needs = toolchain.min_driver_cuda(planned.toolchain, images, compressed=planned.compress != "none")
     versions = ToolVersions(
@@ -102,7 +123,7 @@ def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
         distribution=planned.package.distribution,
         version=planned.package.version,
         versions=versions,
-        top_level=naming.top_level({each.name: callables(each) for each in compiled}),
+        top_level=naming.top_level({each.name: each.share.built.functions for each in contents}),
         description=planned.package.description,
         license=planned.package.license,
         tvm_ffi=planned.tvm_ffi,
@@ -110,25 +131,6 @@ def _spec(planned: Plan, compiled: Sequence[CompiledSource]) -> PackageSpec:
     )
 
 
-def callables(compiled: CompiledSource) -> tuple[str, ...]:
-    """Names of what Python can call in a source's namespace."""
-    kernels = (kernel.name for kernel in compiled.kernels if kernel.callable)
-    return (*(function.name for function in compiled.functions), *kernels)
-
-
-def _built(compiled: CompiledSource, done: Mapping[str, Done]) -> BuiltSource:
-    binary, ran = compiled.fatbin, done.get(compiled.name, Done(KEPT, 0.0))
-    return BuiltSource(
-        name=compiled.name,
-        path=compiled.path,
-        functions=callables(compiled),
-        kernels=len(compiled.kernels),
-        images=tuple(image.target for image in binary.images) if binary else (),
-        image_bytes=tuple(entry.bytes for entry in fatbin.entries(binary.data)) if binary else (),
-        blob_bytes=len(binary.data) if binary else 0,
-        skipped=compiled.skipped,
-        notes=compiled.notes,
-        general=compiled.general,
-        how=ran.how,
-        seconds=ran.seconds,
-    )
+def _built(content: Content, done: Mapping[str, Done]) -> BuiltSource:
+    ran = done.get(content.name, Done(KEPT, 0.0))
+    return dataclasses.replace(content.share.built, path=content.path, how=ran.how, seconds=ran.seconds)

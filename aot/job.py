@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aot import codec, errors, fileset
 from aot.errors import AotError, Diagnostic
-from aot.model import CompiledSource, HostObject
+from aot.model import CompiledSource
 from aot.wishes import Wish
 
 RESULT, FAILURE, BLOB, LOG, COST = "source.json", "error.json", "blob.fatbin", "worker.log", "cost.json"
@@ -118,7 +118,7 @@ def write_result(job: CompileJob, compiled: CompiledSource) -> None:
         fileset.write_file(folder / BLOB, compiled.fatbin.data)
         light = dataclasses.replace(light, fatbin=dataclasses.replace(compiled.fatbin, data=b""))
     for host in compiled.host:
-        fileset.write_file(folder / _host_name(host), host.assembly)
+        fileset.write_file(folder / host_name(host.triple, host.variant), host.assembly)
     light = dataclasses.replace(light, host=tuple(dataclasses.replace(host, assembly=b"") for host in compiled.host))
     fileset.write_file(folder / RESULT, codec.encode(light))
 
@@ -131,7 +131,8 @@ def read_result(job: CompileJob) -> CompiledSource:
     if fatbin is not None:
         fatbin = dataclasses.replace(fatbin, data=fileset.read_file(folder / BLOB))
     host = tuple(
-        dataclasses.replace(each, assembly=fileset.read_file(folder / _host_name(each))) for each in compiled.host
+        dataclasses.replace(each, assembly=fileset.read_file(folder / host_name(each.triple, each.variant)))
+        for each in compiled.host
     )
     return dataclasses.replace(compiled, fatbin=fatbin, host=host)
 
@@ -161,8 +162,9 @@ def as_error(found: Failure) -> AotError:
     return error
 
 
-def _host_name(host: HostObject) -> str:
-    return f"host-{host.triple}-{host.variant}.s" if host.variant else f"host-{host.triple}.s"
+def host_name(triple: str, variant: str) -> str:
+    """The file of a HostObject's assembly."""
+    return f"host-{triple}-{variant}.s" if variant else f"host-{triple}.s"
 
 
 def key(job: CompileJob) -> str:

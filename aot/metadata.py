@@ -1,16 +1,16 @@
 """The manifest: what a package holds, as one JSON document (``aot.json``, ``__aot__``, ``aot inspect --json``).
 
-In: PackageSpec and CompiledSources. Out: plain dicts and lists, the same for the same input. ``schema`` grows when a
+In: CompiledSources and a PackageSpec. Out: plain dicts and lists, the same for the same input. ``schema`` grows when a
 field changes its meaning or goes; new fields come without notice.
 
->>> manifest(spec, sources)["modules"][0]["images"]                           # doctest: +SKIP
+>>> module(source)["images"]                                                  # doctest: +SKIP
 [{'requested': 'sm_90', 'target': 'sm_90', 'kind': 'cubin', 'bytes': 5336, 'ptx_version': ''}]
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,19 +49,20 @@ class _Text:
         return f"({self.text})" if self.is_sum else self.text
 
 
-def manifest(spec: PackageSpec, sources: Sequence[CompiledSource]) -> dict[str, Any]:
-    """The document of DESIGN: package, toolchain, and one entry per source."""
+def manifest(spec: PackageSpec, modules: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of DESIGN: package, toolchain, and one entry per source: what ``module`` made, by name."""
     return {
         "schema": SCHEMA,
         "package": spec.name,
         "distribution": spec.distribution,
         "version": spec.version,
         "toolchain": asdict(spec.versions),
-        "modules": [_module(source) for source in sorted(sources, key=lambda source: source.name)],
+        "modules": [modules[name] for name in sorted(modules)],
     }
 
 
-def _module(source: CompiledSource) -> dict[str, Any]:
+def module(source: CompiledSource) -> dict[str, Any]:
+    """The entry of one source."""
     blob = source.fatbin
     return {
         "name": source.name,

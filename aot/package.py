@@ -1,9 +1,9 @@
 """The generated package as a value: path -> bytes. Nothing is written here.
 
-In: PackageSpec, CompiledSources, the manifest, the files of ``templates/``. Out: the tree that ``pip install`` takes.
-Templates loop and print; what they print is computed here and in ``tables`` and ``signatures``.
+In: PackageSpec, the Contents of its sources, the manifest, the files of ``templates/``. Out: the tree that
+``pip install`` takes. Templates loop and print; what they print is computed here and in ``tables`` and ``signatures``.
 
->>> files = render(spec, sources, manifest, read_templates())                 # doctest: +SKIP
+>>> files = render(spec, contents, manifest, read_templates())                # doctest: +SKIP
 >>> sorted(files)[:3]                                                         # doctest: +SKIP
 ['CMakeLists.txt', 'README.md', 'blobs/softmax.fatbin']
 """
@@ -17,19 +17,21 @@ from typing import Any, TypeVar
 
 import jinja2
 
-from aot import cfunctions, codec, naming
+from aot import codec, naming
+from aot.cfunctions import CFunction
 from aot.errors import PackageError
 from aot.fileset import FileSet
-from aot.model import CompiledSource, HostObject, PackageSpec
-from aot.signatures import Stub, stubs
-from aot.tables import SourceRow, source_row
+from aot.model import CompiledSource, PackageSpec
+from aot.share import Content, Texts
+from aot.signatures import stubs
+from aot.tables import source_row
 
 Value = TypeVar("Value")
 
 NAMED = "csrc/runtime/py_module.c"
 """The one file of the runtime that is compiled for each package: the extension's name is in it."""
 _PER_FILE = 50
-"""Sources in one C file of tables."""
+"""Sources in one C file of tables, and in one assembly file of blobs."""
 OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
 _MODULES = ("_check.py", "_shapes.py", "torch.py", "jax.py")
 _STATIC = {name: f"src/{{name}}/{name}" for name in _MODULES}
@@ -39,7 +41,6 @@ _RENDERED = {
     "README.md.in": "README.md",
     "tables.c.in": "csrc/tables.c",
     "exports.map.in": "csrc/exports.map",
-    "blobs.S.in": "csrc/blobs.S",
     "__init__.py.in": "src/{name}/__init__.py",
     "__init__.pyi.in": "src/{name}/__init__.pyi",
 }
@@ -59,16 +60,19 @@ class _Escapes(dict[int, str]):
 _ESCAPES = _Escapes({10: "\\n", 34: '\\"', 92: "\\\\"})
 
 
-class _Source:
-    """One source as templates see it: its rows, and its stubs."""
+class Writer:
+    """Writes what a package says of single sources."""
 
-    def __init__(self, source: CompiledSource) -> None:
-        self.row: SourceRow = source_row(source)
-        self.stubs: tuple[Stub, ...] = stubs(source)
-        self.name = source.name
+    def __init__(self, templates: FileSet, generator: str) -> None:
+        self._made, self._generator = environment(templates), generator
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.row, name)
+    def texts(self, source: CompiledSource) -> Texts:
+        """The source's own texts; PackageError for one that no package can hold."""
+        _check_source(source)
+        row, declared = source_row(source), stubs(source)
+        stub = self._made.get_template("namespace.pyi.in").render(generator=self._generator, stubs=declared)
+        table = self._made.get_template("source.c.in").render(source=row)
+        return Texts(table, stub, tuple((each.signature, each.doc) for each in declared))
 
 
 def read_templates(folder: Path) -> dict[str, bytes]:
@@ -83,55 +87,59 @@ def extension_name(name: str) -> str:
 
 
 def render(
-    spec: PackageSpec, sources: Sequence[CompiledSource], manifest: Mapping[str, Any], templates: FileSet
+    spec: PackageSpec,
+    contents: Sequence[Content],
+    manifest: Mapping[str, Any],
+    templates: FileSet,
+    c_functions: Sequence[CFunction] = (),
 ) -> dict[str, bytes]:
-    """Every file of the package's tree."""
-    ordered = sorted(sources, key=lambda source: source.name)
+    """Every file of the package's tree. ``c_functions`` are those that it declares for C, if it does."""
+    ordered = sorted(contents, key=lambda content: content.name)
     _check(spec, ordered)
     runtime = {Path(path).name: data for path, data in templates.items() if path.startswith("runtime/")}
     made = environment(templates)
-    context = _context(spec, ordered, runtime)
+    context = {**_context(spec, ordered, runtime), "c_functions": c_functions}
     files = {f"csrc/runtime/{name}": data for name, data in runtime.items()}
     for name, path in _STATIC.items():
         files[path.format(name=spec.name)] = templates[f"package/{name}"]
     rendered = {**_RENDERED, **(_FOR_TVM_FFI if spec.tvm_ffi else {}), **(_FOR_C if spec.c else {})}
     for name, path in rendered.items():
         files[path.format(name=spec.name)] = made.get_template(name).render(context).encode("utf-8")
-    for path, part in zip(context["table_files"], _parts(context["sources"]), strict=True):
+    for path, part in zip(context["table_files"], _parts(ordered), strict=True):
         files[path] = made.get_template("sources.c.in").render(context, part=part).encode("utf-8")
-    for source in context["sources"]:
-        stub = made.get_template("namespace.pyi.in").render(context, source=source)
-        files[f"src/{spec.name}/{source.name}.pyi"] = stub.encode("utf-8")
+    for path, part in context["blob_files"].items():
+        files[path] = made.get_template("blobs.S.in").render(context, blobs=part).encode("utf-8")
+    for each in ordered:
+        files[f"src/{spec.name}/{each.name}.pyi"] = each.share.texts.stub.encode("utf-8")
     files[f"src/{spec.name}/py.typed"] = b""
     files[f"src/{spec.name}/aot.json"] = codec.document(manifest)
     return {**files, **_binaries(ordered)}
 
 
-def _context(spec: PackageSpec, sources: Sequence[CompiledSource], runtime: Iterable[str]) -> dict[str, Any]:
-    tables = [f"csrc/tables_{number}.c" for number, _ in enumerate(_parts(sources))]
+def _context(spec: PackageSpec, contents: Sequence[Content], runtime: Iterable[str]) -> dict[str, Any]:
+    tables = [f"csrc/tables_{number}.c" for number, _ in enumerate(_parts(contents))]
+    blobs = {f"csrc/blobs_{number}.S": part for number, part in enumerate(_parts(_blob_names(contents)))}
     own = ["csrc/tables.c", *tables, NAMED, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
     shared = sorted({f"csrc/runtime/{name}" for name in runtime if name.endswith(".c")} - {NAMED})
-    names = [source.name for source in sources]
-    gpu = any(source.kernels or any(function.entry for function in source.functions) for source in sources)
-    only = gpu and not any(function.cpu for source in sources for function in source.functions)
+    names = [each.name for each in contents]
+    gpu, cpu = any(each.share.gpu for each in contents), any(each.share.cpu for each in contents)
     return {
         "spec": spec,
         "generator": spec.versions.aot,
-        "description": spec.description or naming.description(names, gpu_only=only),
+        "description": spec.description or naming.description(names, gpu_only=gpu and not cpu),
         "toolchain": f"ptxas {spec.versions.ptxas}, MLIR {spec.versions.mlir}",
         "extension": extension_name(spec.name),
-        "sources": [_Source(source) for source in sources],
+        "sources": contents,
         "public": sorted({*OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
-        "c_files": own,
+        "c_files": [*own, *blobs],
         "table_files": tables,
         "runtime_files": shared,
-        "triples": _triples(sources),
-        "host_files": _host_files(sources),
+        "triples": _triples(contents),
+        "host_files": _host_files(contents),
         "gpu": gpu,
-        "cpu": any(function.cpu for source in sources for function in source.functions),
-        "blobs": _blob_names(sources),
-        "tvm_names": _tvm_names(spec, sources) if spec.tvm_ffi else (),
-        "c_functions": cfunctions.functions(spec, sources) if spec.c else (),
+        "cpu": cpu,
+        "blob_files": blobs,
+        "tvm_names": _tvm_names(spec, contents) if spec.tvm_ffi else (),
     }
 
 
@@ -140,67 +148,69 @@ def _parts(sources: Sequence[Value]) -> list[Sequence[Value]]:
     return [sources[first : first + _PER_FILE] for first in range(0, len(sources), _PER_FILE)]
 
 
-def _tvm_names(spec: PackageSpec, sources: Sequence[CompiledSource]) -> list[tuple[str, str, int]]:
+def _tvm_names(spec: PackageSpec, contents: Sequence[Content]) -> list[tuple[str, str, int]]:
     """Name for tvm-ffi, source and number of each function: its own name where it stands at top level."""
     return [
-        (
-            each.name if (each.name, source.name) in spec.top_level else f"{source.name}__{each.name}",
-            source.name,
-            number,
-        )
-        for source in sources
-        for number, each in enumerate(source.functions)
+        (name if (name, each.name) in spec.top_level else f"{each.name}__{name}", each.name, number)
+        for each in contents
+        for number, name in enumerate(each.share.functions)
     ]
 
 
-def _binaries(sources: Sequence[CompiledSource]) -> dict[str, bytes]:
-    data = {source.name: source.fatbin.data for source in sources if source.fatbin}
-    blobs = {f"blobs/{names[0]}.fatbin": data[names[0]] for names in _blob_names(sources)}
-    host = {_host_file(source, code): code.assembly for source in sources for code in source.host}
+def _binaries(contents: Sequence[Content]) -> dict[str, bytes]:
+    data = {each.name: each.blob for each in contents if each.blob is not None}
+    blobs = {f"blobs/{names[0]}.fatbin": data[names[0]] for names in _blob_names(contents)}
+    host = {
+        _host_file(each.name, *kind): assembly
+        for each in contents
+        for kind, assembly in zip(each.share.host, each.host, strict=True)
+    }
     return blobs | host
 
 
-def _blob_names(sources: Sequence[CompiledSource]) -> list[list[str]]:
+def _blob_names(contents: Sequence[Content]) -> list[list[str]]:
     """Sources by the bytes of their fatbin: what is the same in several is stored once, under the first one's name."""
     found: dict[bytes, list[str]] = {}
-    for source in sources:
-        if source.fatbin:
-            found.setdefault(source.fatbin.data, []).append(source.name)
+    for each in contents:
+        if each.blob is not None:
+            found.setdefault(each.blob, []).append(each.name)
     return list(found.values())
 
 
-def _host_files(sources: Sequence[CompiledSource]) -> dict[str, list[str]]:
+def _host_files(contents: Sequence[Content]) -> dict[str, list[str]]:
     """Assembly files by machine."""
-    found: dict[str, list[str]] = {triple: [] for triple in _triples(sources)}
-    for source in sources:
-        for code in source.host:
-            found.setdefault(code.triple, []).append(_host_file(source, code))
+    found: dict[str, list[str]] = {triple: [] for triple in _triples(contents)}
+    for each in contents:
+        for triple, variant in each.share.host:
+            found.setdefault(triple, []).append(_host_file(each.name, triple, variant))
     return found
 
 
-def _host_file(source: CompiledSource, code: HostObject) -> str:
+def _host_file(name: str, triple: str, variant: str) -> str:
     """CPU code has the variant in its name."""
-    return f"host/{source.name}-{'-'.join(filter(None, (code.triple, code.variant)))}.s"
+    return f"host/{name}-{'-'.join(filter(None, (triple, variant)))}.s"
 
 
-def _triples(sources: Sequence[CompiledSource]) -> list[str]:
+def _triples(contents: Sequence[Content]) -> list[str]:
     """Machines that every source with host code was compiled for."""
-    sets = [{code.triple for code in source.host} for source in sources if source.host]
+    sets = [{triple for triple, _ in each.share.host} for each in contents if each.share.host]
     return sorted(set.intersection(*sets)) if sets else ["aarch64-linux-gnu", "x86_64-linux-gnu"]
 
 
-def _check(spec: PackageSpec, sources: Sequence[CompiledSource]) -> None:
-    names = [source.name for source in sources]
+def _check(spec: PackageSpec, contents: Sequence[Content]) -> None:
+    names = [each.name for each in contents]
     assert len(set(names)) == len(names), f"two sources of one name: {names}"
-    if not sources:
+    if not contents:
         raise PackageError(f"package '{spec.name}' has no sources")
-    for source in sources:
-        taken = [f.name for f in source.functions] + [k.name for k in source.kernels if k.callable]
-        twice = sorted({name for name in taken if taken.count(name) > 1})
-        if twice:
-            raise PackageError(f"{source.path}: two functions or kernels called {', '.join(map(repr, twice))}")
-        if source.functions and not source.host:
-            raise PackageError(f"{source.path}: functions without host code")
+
+
+def _check_source(source: CompiledSource) -> None:
+    taken = [f.name for f in source.functions] + [k.name for k in source.kernels if k.callable]
+    twice = sorted({name for name in taken if taken.count(name) > 1})
+    if twice:
+        raise PackageError(f"{source.path}: two functions or kernels called {', '.join(map(repr, twice))}")
+    if source.functions and not source.host:
+        raise PackageError(f"{source.path}: functions without host code")
 
 
 def environment(templates: FileSet) -> jinja2.Environment:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from aot import ccompiler, compiling, fileset, job, packid, plan, resources, told, toolid
 from aot.ahead import Ahead
@@ -26,12 +28,14 @@ from aot.job import CompileJob
 from aot.model import CompiledSource
 from aot.plan import BuildRequest, Plan, PlannedSource
 from aot.report import Once, Reporter, Silent
+from aot.share import Content
 from aot.stamp import Stamp
 from aot.toolid import Identity
 
 __all__ = ["BuildRequest", "BuildResult", "as_json", "build", "summary"]
 
 
+Value = TypeVar("Value")
 _PARTS = ("c", "jobs", "objects", "tree", "wheel")
 """Folders in the work folder, of which old files are removed."""
 _RECORD = "done.json"
@@ -52,7 +56,7 @@ def compiled(request: BuildRequest, reporter: Reporter | None = None) -> tuple[C
     tell = Once(reporter or Silent())
     planned = plan.plan(request)
     with _begun(planned, tell) as lock:
-        ahead, done = _compile(planned, tell, lock)
+        ahead, done = _compile(planned, tell, lock, job.read_result)
         return ahead.results(done)
 
 
@@ -78,20 +82,22 @@ def _begun(planned: Plan, tell: Reporter) -> Iterator[int]:
         yield lock
 
 
-def _compile(planned: Plan, tell: Reporter, lock: int) -> tuple[Ahead, dict[str, Done]]:
-    """What jobs of all sources leave, and those that were not done before."""
+def _compile(
+    planned: Plan, tell: Reporter, lock: int, read: Callable[[CompileJob], Value]
+) -> tuple[Ahead[Value], dict[str, Done]]:
+    """What jobs of all sources leave, as ``read`` reads it, and those that were not done before."""
     identity = toolid.of(planned.toolchain)
     jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
     sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
     tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
-    ahead, floor = Ahead(jobs), compiling.Floor(planned.work, _orders(planned, identity), lock)
+    ahead, floor = Ahead(jobs, read), compiling.Floor(planned.work, _orders(planned, identity), lock)
     return ahead, compiling.run(jobs, floor, tell, ahead.begin)
 
 
 def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResult:
     """The stages, in their order."""
     levels = planned.engine.levels()
-    ahead, done = _compile(planned, tell, lock)
+    ahead, done = _compile(planned, tell, lock, _reading())
     stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:
@@ -106,6 +112,19 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResul
     if levels.local:
         levels.local.prune()
     return dataclasses.replace(result, seconds=_since(start))
+
+
+def _reading() -> Callable[[CompileJob], Content]:
+    """Reads results as the package needs them."""
+
+    @functools.cache
+    def reader() -> Callable[[CompileJob], Content]:
+        # What only packaging needs takes longer to import than a build that has nothing to do.
+        from aot import finishing
+
+        return finishing.Reader()
+
+    return lambda todo: reader()(todo)
 
 
 def _everything(planned: Plan, jobs: Sequence[CompileJob]) -> str:

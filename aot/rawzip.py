@@ -10,25 +10,25 @@ b'text'
 
 from __future__ import annotations
 
-import functools
+import hashlib
 import io
 import os
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aot.errors import PackageError
 
 PIECE = 1 << 20
-"""Bytes that are compressed by themselves: the same whoever does it, and large enough to cost next to nothing."""
-_FLUSHED = re.compile(re.escape(b"\0\0\xff\xff"))
-"""What a piece ends with, unless it is the last one."""
-_NOTHING_MORE = b"\3\0"
-"""A last block without content."""
+"""Most bytes that are compressed by themselves: large enough to cost next to nothing."""
+_FATBIN = re.compile(re.escape(b"\x50\xed\x55\xba\1\0"))
+"""Begins a fatbin, of which an extension is full."""
+Pieces = tuple[tuple[str, int], ...]
+"""Digest and compressed size of each piece but the last one, in order."""
 Date = tuple[int, int, int, int, int, int]
 
 _LOCAL = struct.Struct("<4sHHHHHLLLHH")
@@ -50,11 +50,10 @@ class Member:
     """Before compression, in bytes."""
     data: bytes
     """Compressed."""
-
-    @functools.cached_property
-    def pieces(self) -> dict[bytes, bytes]:
-        """The pieces that ``stored`` made it of, and what became of each, without the last one."""
-        return dict(_pieces(self.data)) if self.size > PIECE else {}
+    pieces: Pieces = ()
+    """Where it is known that ``stored`` has made it."""
+    plain: bytes | None = field(default=None, compare=False, repr=False)
+    """Before compression, where it is at hand."""
 
     def holds(self, content: bytes) -> bool:
         """Whether this is the file."""
@@ -62,58 +61,73 @@ class Member:
 
     def content(self) -> bytes:
         """The file itself."""
+        if self.plain is not None:
+            return self.plain
         return zlib.decompress(self.data, -zlib.MAX_WBITS) if self.method == zipfile.ZIP_DEFLATED else self.data
 
 
 def stored(name: str, content: bytes, before: Member | None = None) -> Member:
     """A new member, compressed: in pieces, as many at a time as there are processors.
 
-    Pieces that ``before``, which was made here too, has as well are taken from it.
+    Pieces that ``before`` has as well are taken from it, where it is known to have been made here.
     """
-    *pieces, last = [content[first : first + PIECE] for first in range(0, len(content), PIECE)] or [b""]
-    known = dict(before.pieces) if before else {}
-    new = [piece for piece in pieces if piece not in known]
+    *pieces, last = _cut(content)
+    digests = [hashlib.sha256(piece).hexdigest() for piece in pieces]
+    known = dict(_compressed(before)) if before else {}
+    new = {digest: piece for digest, piece in zip(digests, pieces, strict=True) if digest not in known}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        *packed, end = threads.map(_packed, [*new, last], [*[zlib.Z_FULL_FLUSH] * len(new), zlib.Z_FINISH])
+        ends = [*[zlib.Z_FULL_FLUSH] * len(new), zlib.Z_FINISH]
+        *packed, end = threads.map(_packed, [*new.values(), last], ends)
     known |= zip(new, packed, strict=True)
-    data = b"".join([*(known[piece] for piece in pieces), end])
-    return Member(name, zipfile.ZIP_DEFLATED, zlib.crc32(content), len(content), data)
+    data = b"".join([*(known[digest] for digest in digests), end])
+    made = tuple((digest, len(known[digest])) for digest in digests)
+    return Member(name, zipfile.ZIP_DEFLATED, zlib.crc32(content), len(content), data, made, content)
 
 
-def _pieces(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The pieces of a compressed file and what became of each, without the last one."""
-    start, fed, content, unpacker = 0, 0, b"", zlib.decompressobj(-zlib.MAX_WBITS)
-    for mark in _FLUSHED.finditer(data):
-        content += unpacker.decompress(data[fed : mark.end()])
-        fed = mark.end()
-        # The same four bytes may come up anywhere else.
-        if len(content) == PIECE and _whole(unpacker):
-            yield content, data[start:fed]
-            start, content, unpacker = fed, b"", zlib.decompressobj(-zlib.MAX_WBITS)
+def _cut(content: bytes) -> list[memoryview]:
+    """A file in pieces: the same file is always cut alike.
+
+    Where a fatbin begins, the bytes before it decide whether a piece ends there. So a fatbin that becomes longer moves
+    no cut behind it, and what is behind it stays as it was compressed.
+    """
+    view = memoryview(content)
+    if len(content) <= PIECE:
+        return [view]
+    pieces, start, place = [], 0, 0
+    for end in (*(found.start() for found in _FATBIN.finditer(content, 1)), len(content)):
+        # One in as many as make up a piece, on average.
+        if end == len(content) or zlib.crc32(view[place:end]) * PIECE < (end - place) << 32:
+            pieces += [view[first : min(first + PIECE, end)] for first in range(start, end, PIECE)]
+            start = end
+        place = end
+    return pieces
 
 
-def _whole(unpacker: zlib._Decompress) -> bool:
-    """Whether what was unpacked ends with a block."""
-    probe = unpacker.copy()
-    return probe.decompress(_NOTHING_MORE) == b"" and probe.eof
+def _compressed(member: Member) -> Iterator[tuple[str, bytes]]:
+    """Digests of the member's pieces, and what became of them."""
+    start = 0
+    for digest, size in member.pieces:
+        yield digest, member.data[start : start + size]
+        start += size
 
 
-def _packed(piece: bytes, end: int) -> bytes:
+def _packed(piece: memoryview, end: int) -> bytes:
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return packer.compress(piece) + packer.flush(end)
 
 
-def read(data: bytes) -> dict[str, Member]:
-    """The files of an archive by their names."""
+def read(data: bytes, pieces: Mapping[str, Pieces] | None = None) -> dict[str, Member]:
+    """The files of an archive by their names; ``pieces`` of those that are known to be ``stored``'s."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         infos = [info for info in archive.infolist() if not info.is_dir()]
-    return {info.filename: _member(data, info) for info in infos}
+    return {info.filename: _member(data, info, (pieces or {}).get(info.filename, ())) for info in infos}
 
 
-def _member(data: bytes, info: zipfile.ZipInfo) -> Member:
+def _member(data: bytes, info: zipfile.ZipInfo, pieces: Pieces) -> Member:
     *_, name, extra = _LOCAL.unpack_from(data, info.header_offset)
     start = info.header_offset + _LOCAL.size + name + extra
-    return Member(info.filename, info.compress_type, info.CRC, info.file_size, data[start : start + info.compress_size])
+    content = data[start : start + info.compress_size]
+    return Member(info.filename, info.compress_type, info.CRC, info.file_size, content, pieces)
 
 
 def archive(members: Sequence[Member], date: Date) -> bytes:

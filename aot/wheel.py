@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot import fileset, forked, packid, renewal
+from aot import fileset, forked, packid, rawzip, renewal
 from aot.errors import PackageError, ToolMissing
 from aot.freethreaded import FreeThreaded
+from aot.rawzip import Pieces
 from aot.stamp import Stamp
-from aot.wheelfile import bindings, extension_of, ours, problems, retagged
+from aot.wheelfile import Members, archive, bindings, extension_of, ours, problems, retagged
 
 _MODULES = ("scikit_build_core", "auditwheel", "elftools")
 """What a build needs in this Python; cmake and ninja are asked for by scikit-build-core."""
@@ -75,32 +76,45 @@ class BuiltWheel:
 def build(tree: Path, folder: Path, options: Options = Options()) -> BuiltWheel:
     """Builds the tree's wheel (and source distribution) into ``folder``; PackageError when either fails a check."""
     _check_tools()
-    raw = _raw(tree.resolve(), folder.resolve(), options)
+    raw, members = _raw(tree.resolve(), folder.resolve(), options)
     made = raw.parent
-    platform = "any" if options.pure else _checked(tree, raw, options.python)
-    name, data = retagged(raw.name, fileset.read_file(raw), f"{_tag(raw, options)}-{platform}", options.epoch)
+    platform = "any" if options.pure else _checked(tree, raw, members, options.python)
+    name, members = retagged(raw.name, members, f"{_tag(raw, options)}-{platform}")
+    data = archive(members, options.epoch)
     fileset.write_file(folder / name, data)
-    archive = _one(made, "*.tar.gz") if options.sdist else None
-    return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, archive)
+    sdist = _one(made, "*.tar.gz") if options.sdist else None
+    return BuiltWheel(folder / name, hashlib.sha256(data).hexdigest(), len(data), platform, sdist)
 
 
-def _raw(tree: Path, folder: Path, options: Options) -> Path:
+@dataclass(frozen=True)
+class _Made:
+    """What is remembered of the backend's wheel."""
+
+    name: str
+    pieces: dict[str, Pieces]
+    """Of its large files."""
+
+
+def _raw(tree: Path, folder: Path, options: Options) -> tuple[Path, Members]:
     """The backend's wheel, or the one that it would make."""
     built = folder / (f"{BUILT}-{options.python.tag}" if options.python else BUILT)
     made = fileset.make_folder(folder / "made")
     if options.pure:
-        return _backend(tree, made, options, built)
-    stamp = Stamp(folder / "backend.json", f"{packid.identity()} {options} {renewal.recipe(tree)}")
-    name = stamp.read(str)
-    data, configured = None, all((built / each).is_file() for each in _CONFIGURED)
+        raw = _backend(tree, made, options, built)
+        return raw, rawzip.read(fileset.read_file(raw))
+    stamp = Stamp(folder / "backend.json", f"pieces {packid.identity()} {options} {renewal.recipe(tree)}")
+    members, configured = None, all((built / each).is_file() for each in _CONFIGURED)
+    before = stamp.read(_Made) if configured else None
     if not configured:
         fileset.remove(built)  # what is left of it, a folder in a file's place, say, would be in CMake's way
-    if name is not None and not options.sdist and configured:
-        data = renewal.wheel(tree, built, made / name, options.epoch)
-    raw = _backend(tree, made, options, built) if name is None or data is None else made / name
-    fileset.write_file(raw, data or ours(fileset.read_file(raw), options.epoch))
-    stamp.write(raw.name, [raw])
-    return raw
+    if before is not None and not options.sdist:
+        members = renewal.wheel(tree, built, rawzip.read(fileset.read_file(made / before.name), before.pieces))
+    raw = _backend(tree, made, options, built) if before is None or members is None else made / before.name
+    members = members or ours(rawzip.read(fileset.read_file(raw)))
+    fileset.write_file(raw, archive(members, options.epoch))
+    pieces = {path: each.pieces for path, each in members.items() if each.pieces}
+    stamp.write(_Made(raw.name, pieces), [raw])
+    return raw, members
 
 
 def _tag(raw: Path, options: Options) -> str:
@@ -185,9 +199,9 @@ def _one(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-def _checked(tree: Path, raw: Path, python: FreeThreaded | None) -> str:
+def _checked(tree: Path, raw: Path, members: Members, python: FreeThreaded | None) -> str:
     """The platform of a wheel. auditwheel is asked again only when the extension is bound to other symbols."""
-    name, library = extension_of(fileset.read_file(raw))
+    name, library = extension_of(members)
     stamp = Stamp(raw.parent.parent / "platform.json", f"{packid.identity()} {bindings(library)}")
     platform = stamp.read(str)
     # At the same time, in two processes.

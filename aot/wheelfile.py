@@ -1,8 +1,8 @@
 """A wheel as bytes: another tag, the extension inside, and what may be wrong with it.
 
-In: bytes of a wheel or of its extension. Out: bytes and words. Nothing is written.
+In: the files of a wheel, or its extension. Out: the same, bytes and words. Nothing is written.
 
->>> retagged("a-1-cp310-abi3-linux_x86_64.whl", data, "cp310-abi3-manylinux_2_34_x86_64", 0)[0]   # doctest: +SKIP
+>>> retagged("a-1-cp310-abi3-linux_x86_64.whl", members, "cp310-abi3-manylinux_2_34_x86_64")[0]   # doctest: +SKIP
 'a-1-cp310-abi3-manylinux_2_34_x86_64.whl'
 """
 
@@ -28,6 +28,8 @@ from aot import codec, rawzip
 from aot.errors import PackageError
 from aot.rawzip import Member
 
+Members = Mapping[str, Member]
+"""A wheel by its files' names."""
 _LIBRARIES = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so(\.\d+)?")
 """What an extension may link: parts of glibc. libcuda is opened at the first call."""
 _PYTHON = re.compile(r"_?Py")
@@ -37,68 +39,75 @@ _MANIFEST = "/aot.json"
 _MACHINES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """Ends of platform tags -> machines as the manifest names them."""
 _BINDING = (".dynstr", ".gnu.version", ".gnu.version_r")
-_BEGINNING = 8
-"""Bytes of a fatbin before those that differ."""
+_BEGINNING, _HEADER = 8, 16
+"""Bytes of a fatbin before those that differ, and before its images: behind the first, how long it is."""
 
 
-def retagged(name: str, data: bytes, tag: str, epoch: int) -> tuple[str, bytes]:
+def retagged(name: str, files: Members, tag: str) -> tuple[str, Members]:
     """The wheel under another tag: file name, WHEEL, RECORD and the manifest's machines; all else is kept."""
     stem = name.rsplit("-", 3)[0]
-    files = rawzip.read(data)
     (info,) = {path.partition("/")[0] for path in files if path.endswith(".dist-info/WHEEL")}
     tags = re.sub(r"^Tag: .*$", f"Tag: {tag}", files[f"{info}/WHEEL"].content().decode("utf-8"), flags=re.MULTILINE)
     changed = {f"{info}/WHEEL": tags.encode("utf-8")}
     for path in files:
         if path.endswith(_MANIFEST):
-            changed[path] = _for_machine(files[path].content(), tag.rpartition("-")[2])
-    return f"{stem}-{tag}.whl", _archive(files, changed, epoch)
+            changed |= _for_machine(path, files[path].content(), tag.rpartition("-")[2])
+    return f"{stem}-{tag}.whl", _with(files, changed)
 
 
-def ours(data: bytes, epoch: int) -> bytes:
+def ours(members: Members) -> Members:
     """A backend's wheel as ``renewed`` would make it: large files are compressed in our way."""
-    members = rawzip.read(data)
-    large = {path: member.content() for path, member in members.items() if member.size > rawzip.PIECE}
-    return _archive(members, large, epoch)
+    return _with(members, {path: each.content() for path, each in members.items() if each.size > rawzip.PIECE})
 
 
-def changed(members: Mapping[str, Member], files: Mapping[str, bytes]) -> dict[str, bytes]:
+def changed(members: Members, files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files that a wheel does not hold, or holds with other contents."""
     return {path: content for path, content in files.items() if path not in members or not members[path].holds(content)}
 
 
-def renewed(
-    members: Mapping[str, Member], paths: Collection[str], contents: Mapping[str, bytes], epoch: int
-) -> bytes | None:
+def renewed(members: Members, paths: Collection[str], contents: Mapping[str, bytes]) -> Members | None:
     """A wheel with other contents; None when it has other files than ``paths`` and what changes."""
     if {*paths, *contents} != {path for path in members if ".dist-info/" not in path}:
         return None
-    return _archive(members, contents, epoch)
+    return _with(members, contents)
 
 
-def _archive(members: Mapping[str, Member], changed: Mapping[str, bytes], epoch: int) -> bytes:
-    """A wheel of files, some with other contents; what has not changed is not compressed again."""
-    (own,) = (path for path in members if path.endswith(".dist-info/RECORD"))
-    files = {**members, **{path: rawzip.stored(path, content, members[path]) for path, content in changed.items()}}
-    record = rawzip.stored(own, _record(members[own].content(), changed))
+def archive(members: Members, epoch: int) -> bytes:
+    """The file of a wheel."""
     # RECORD comes last, as the wheel format recommends.
-    return rawzip.archive([*(files[path] for path in sorted(files) if path != own), record], time.gmtime(epoch)[:6])
+    own = _record_of(members)
+    ordered = [*(members[path] for path in sorted(members) if path != own), members[own]]
+    return rawzip.archive(ordered, time.gmtime(epoch)[:6])
 
 
-def _for_machine(manifest: bytes, platform: str) -> bytes:
-    """The manifest of a tree names all machines that the tree can be built for; a wheel is built for one."""
-    content = json.loads(manifest)
+def _with(members: Members, contents: Mapping[str, bytes]) -> Members:
+    """A wheel with some other contents; the rest is not compressed again."""
+    own = _record_of(members)
+    made = {path: rawzip.stored(path, content, members[path]) for path, content in contents.items()}
+    return {**members, **made, own: rawzip.stored(own, _record(members[own].content(), contents))}
+
+
+def _record_of(members: Members) -> str:
+    """The path of the list of files."""
+    (own,) = (path for path in members if path.endswith(".dist-info/RECORD"))
+    return own
+
+
+def _for_machine(path: str, manifest: bytes, platform: str) -> dict[str, bytes]:
+    """The manifest, if it changes: a tree's names all machines that it can be built for, a wheel is built for one."""
     (machine,) = (name for ending, name in _MACHINES.items() if platform.endswith(ending))
-    if all({*module["host"], *module["cpu"]} <= {machine} for module in content["modules"]):
-        return manifest
+    if not any(f'"{other}"'.encode() in manifest for other in {*_MACHINES.values()} - {machine}):
+        return {}
+    content = json.loads(manifest)
     for module in content["modules"]:
         module["host"] = [each for each in module["host"] if each == machine]
         module["cpu"] = {each: variants for each, variants in module["cpu"].items() if each == machine}
-    return codec.document(content)
+    return {path: codec.document(content)}
 
 
-def extension_of(data: bytes) -> tuple[str, bytes]:
+def extension_of(members: Members) -> tuple[str, bytes]:
     """File name and bytes of the one extension in a wheel."""
-    found = [member for path, member in rawzip.read(data).items() if path.endswith(".so")]
+    found = [member for path, member in members.items() if path.endswith(".so")]
     if len(found) != 1:
         raise PackageError(f"the wheel holds {len(found)} extensions, expected one")
     return found[0].name.rpartition("/")[2], found[0].content()
@@ -110,8 +119,7 @@ def bindings(library: bytes) -> str:
     found = hashlib.sha256(f"{elf.header['e_machine']} {elf.header['e_flags']} {sorted(_needed(elf))}".encode())
     for section in elf.iter_sections():
         if section.name in _BINDING or section["sh_type"] == "SHT_NOTE":
-            # Notes have the digest of the whole file among them.
-            found.update(b"" if section.name == ".note.gnu.build-id" else section.data())
+            found.update(section.data())
     return found.hexdigest()
 
 
@@ -129,15 +137,16 @@ def problems(module: str, library: bytes, blobs: Mapping[str, bytes]) -> list[st
 def _counts(library: bytes, blobs: Mapping[str, bytes]) -> Counter[str]:
     """How often the library holds each blob. It is searched once for all that begin alike, as fatbins do."""
     names: dict[bytes, list[str]] = {}
-    alike: dict[bytes, set[int]] = {}
+    sizes: dict[bytes, set[int]] = {}
     for name, blob in blobs.items():
         names.setdefault(blob, []).append(name)
-        alike.setdefault(blob[:_BEGINNING], set()).add(len(blob))
+        sizes.setdefault(blob[:_HEADER], set()).add(len(blob))
     counts: Counter[str] = Counter()
-    for beginning, sizes in alike.items():
-        for place in re.finditer(re.escape(beginning), library):
-            for size in sizes:
-                counts.update(names.get(library[place.start() : place.start() + size], ()))
+    for beginning in {header[:_BEGINNING] for header in sizes}:
+        for found in re.finditer(re.escape(beginning), library):
+            place = found.start()
+            for size in sizes.get(library[place : place + _HEADER], ()):
+                counts.update(names.get(library[place : place + size], ()))
     return counts
 
 

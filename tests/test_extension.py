@@ -17,7 +17,7 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import runtimeobjects, wheel
+from aot import rawzip, runtimeobjects, wheel
 from aot.cache import Store
 from aot.cachelevels import Levels
 from aot.errors import PackageError
@@ -168,7 +168,7 @@ def test_wheel_is_what_it_should_be(made: wheel.BuiltWheel) -> None:
     assert name == f"demopkg-1.0-cp310-abi3-{made.platform}.whl"
     assert made.platform.startswith("manylinux_2_")
     assert len(data) <= len(source.BLOB) + 150_000
-    extension, library = extension_of(data)
+    extension, library = extension_of(rawzip.read(data))
     assert extension == "_demopkg.abi3.so"
     assert problems("_demopkg", library, {"demo.fatbin": source.BLOB}) == []
     assert problems("_other", library, {"x": b"not in it at all", "y": b"\0"})[0].startswith(

@@ -58,3 +58,28 @@ def test_pieces_that_are_there_are_taken(place: int) -> None:
     before = rawzip.stored("a", content)
     assert rawzip.stored("a", changed, before) == rawzip.stored("a", changed)
     assert rawzip.stored("a", changed[: rawzip.PIECE], before) == rawzip.stored("a", changed[: rawzip.PIECE])
+
+
+def fatbin(seed: int, size: int) -> bytes:
+    return b"\x50\xed\x55\xba\1\0\x10\0" + random.Random(seed).randbytes(size)
+
+
+@pytest.mark.parametrize("more", [0, 1, 128, 3 * rawzip.PIECE])
+def test_a_longer_fatbin_changes_few_pieces(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fatbins = [fatbin(seed, 50_000 + 1000 * (seed % 7)) for seed in range(200)]
+    head = random.Random(4).randbytes(rawzip.PIECE + 12345)
+    before = rawzip.stored("a", head + b"".join(fatbins))
+    changed = head + b"".join([*fatbins[:20], fatbin(1000, 50_000 + more), *fatbins[21:]])
+    expected = rawzip.stored("a", changed)
+    assert b"".join(map(bytes, rawzip._cut(changed))) == changed
+    assert max(map(len, rawzip._cut(changed))) <= rawzip.PIECE
+    packed: list[int] = []
+    pack = rawzip._packed
+    monkeypatch.setattr(rawzip, "_packed", lambda piece, end: packed.append(len(piece)) or pack(piece, end))
+    assert rawzip.stored("a", changed, before) == expected
+    assert sum(packed) < 6 * rawzip.PIECE + more, "of 11 million bytes"
+    # Without what is known of its pieces, a member is only compressed again.
+    (bare,) = rawzip.read(rawzip.archive([before], DATE)).values()
+    assert rawzip.stored("a", changed, bare) == expected
+    (told,) = rawzip.read(rawzip.archive([before], DATE), {"a": before.pieces}).values()
+    assert rawzip.stored("a", changed, told) == expected

@@ -5,11 +5,13 @@ In: a folder. Out: the generated tree in it. No MLIR is needed: the C compiler t
 
 from __future__ import annotations
 
+import struct
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from aot import fileset, metadata, package
+from aot import cfunctions, fileset, kept, metadata, package
 from aot.model import (
     Argument,
     ArrayType,
@@ -24,6 +26,7 @@ from aot.model import (
     ScalarType,
     ToolVersions,
 )
+from aot.share import Content
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -44,7 +47,9 @@ NUMBERS = [
     "complex<f32>",
     "complex<f64>",
 ]
-BLOB = bytes(range(256)) * 24
+NO_IMAGES = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0)
+"""A fatbin's header."""
+BLOB = NO_IMAGES + bytes(range(256)) * 24
 
 
 def tensor(dtype: str, *shape: int | None) -> ArrayType:
@@ -194,7 +199,20 @@ def spec(name: str = "demopkg", version: str = "1.0", top_level: tuple[tuple[str
 
 def write(tree: Path, package_spec: PackageSpec, *sources: CompiledSource) -> Path:
     """Writes the package's tree, as the pipeline does."""
-    templates = package.read_templates(ROOT / "templates")
-    manifest = metadata.manifest(package_spec, sources)
-    fileset.write_tree(package.render(package_spec, sources, manifest, templates), tree)
+    fileset.write_tree(render(package_spec, sources, package.read_templates(ROOT / "templates")), tree)
     return tree
+
+
+def render(made: PackageSpec, sources: Sequence[CompiledSource], templates: fileset.FileSet) -> dict[str, bytes]:
+    """The package's tree as a value."""
+    contents = [content(each) for each in sources]
+    declared = cfunctions.functions(made, sources) if made.c else ()
+    manifest = metadata.manifest(made, {each.name: metadata.module(each) for each in sources})
+    return package.render(made, contents, manifest, templates, declared)
+
+
+def content(made: CompiledSource) -> Content:
+    """The source as it is packaged."""
+    blob = made.fatbin.data if made.fatbin else None
+    share = kept.Reader().share(made)
+    return Content(made.path, share, blob, tuple(code.assembly for code in made.host), lambda: made)

@@ -24,7 +24,7 @@ static const aot_image images_scale[] = {
   { "sm_90", "sm_90a", "cubin" },
 };
 const aot_source aot_source_scale = {
-  .name = "scale", .blob = aot_blob_scale, .blob_bytes = 17,
+  .name = "scale", .blob = aot_blob_scale, .blob_bytes = 33,
   .kernels = kernels_scale, .nkernels = 1,
   .functions = NULL, .nfunctions = 0,
   .images = images_scale, .nimages = 2,
@@ -99,7 +99,7 @@ static const char *const messages_softmax[] = {
   "bad ?? axis\n",
 };
 const aot_source aot_source_softmax = {
-  .name = "softmax", .blob = aot_blob_softmax, .blob_bytes = 17,
+  .name = "softmax", .blob = aot_blob_softmax, .blob_bytes = 33,
   .kernels = kernels_softmax, .nkernels = 1,
   .functions = functions_softmax, .nfunctions = 2,
   .images = images_softmax, .nimages = 2,

@@ -53,7 +53,7 @@ static const char *const messages_softmax[] = {
   "bad ?? axis\n",
 };
 const aot_source aot_source_softmax = {
-  .name = "softmax", .blob = aot_blob_softmax, .blob_bytes = 17,
+  .name = "softmax", .blob = aot_blob_softmax, .blob_bytes = 33,
   .kernels = kernels_softmax, .nkernels = 1,
   .functions = functions_softmax, .nfunctions = 2,
   .images = images_softmax, .nimages = 2,

@@ -1,0 +1,69 @@
+"""What a package says of a source is kept beside its result, and is what it would be without."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from compiledsource import some_job
+from extension import source
+from test_package import on_cpu, softmax
+
+from aot import codec, job, kept, metadata
+from aot.job import CompileJob
+from aot.kept import SHARE, Reader
+from aot.model import CompiledSource
+from aot.share import Content
+
+
+@pytest.fixture
+def todo(tmp_path: Path) -> CompileJob:
+    file = tmp_path / "softmax.mlir"
+    file.write_text("")
+    made = some_job(file, "sm_80")
+    job.write_result(made, compiled())
+    return made
+
+
+def compiled(blob: bytes = b"") -> CompiledSource:
+    made = on_cpu(softmax())
+    assert made.fatbin is not None
+    return dataclasses.replace(made, fatbin=dataclasses.replace(made.fatbin, data=made.fatbin.data + blob))
+
+
+def same(first: Content, second: Content) -> bool:
+    return (first.share, first.blob, first.host) == (second.share, second.blob, second.host)
+
+
+def test_a_share_is_made_once(todo: CompileJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Reader()(todo)
+    assert same(made, source.content(compiled()))
+    assert made.source() == compiled()
+    monkeypatch.setattr(kept.Reader, "share", None)
+    assert same(Reader()(dataclasses.replace(todo, path="moved.mlir")), made)
+
+
+@pytest.mark.parametrize("change", ["result", "code", "tool", "damaged", "cut", "removed"])
+def test_a_share_of_something_else_is_not_taken(todo: CompileJob, change: str) -> None:
+    Reader()(todo)
+    file = Path(todo.output, SHARE)
+    old = file.read_bytes()
+    expected = compiled()
+    if change == "result":
+        expected = dataclasses.replace(expected, notes=("new",))
+    if change == "code":
+        expected = compiled(b"other")
+    job.write_result(todo, expected)
+    if change == "tool":
+        todo = dataclasses.replace(todo, tool="another")
+    if change == "damaged":
+        file.write_bytes(old.replace(b"softmax", b"sofdmax"))
+    if change == "cut":
+        file.write_bytes(old[:-1])
+    if change == "removed":
+        file.unlink()
+    found = Reader()(todo)
+    assert same(found, source.content(expected))
+    assert found.share.manifest == codec.line(metadata.module(expected))
+    assert (file.read_bytes() == old) == (change in ("damaged", "cut", "removed"))
