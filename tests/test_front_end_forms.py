@@ -636,3 +636,28 @@ def test_a_sum_of_gathered_elements_is_no_work_of_one_thread() -> None:
         x, y = random.standard_normal((rows, 7)).astype("f4"), random.integers(0, 7, rows)
         want = -x[np.arange(rows), y].sum(dtype="f8")
         np.testing.assert_allclose(program.call("f", x, y).results[0], want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("extent", ["", "%d = tensor.dim %sum, %c0 : tensor<?xf32>"])
+def test_extents_of_results_that_only_one_element_is_written_of(place: int, extent: str) -> None:
+    text = f"""
+    func.func @f(%x: tensor<?xf32>, %out: tensor<?xf32>) -> tensor<?xf32> {{
+      %c0 = arith.constant 0 : index
+      %sum = linalg.generic {{iterator_types = ["reduction"],
+          indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ({place})>]}}
+          ins(%x : tensor<?xf32>) outs(%out : tensor<?xf32>) {{
+        ^bb0(%a: f32, %b: f32):
+          %s = arith.addf %a, %b : f32
+          linalg.yield %s : f32
+      }} -> tensor<?xf32>
+      {extent}
+      {"%e = tensor.empty(%d) : tensor<?xf32>" if extent else ""}
+      %r = linalg.map {{ math.absf }} ins(%sum : tensor<?xf32>) outs({"%e" if extent else "%sum"} : tensor<?xf32>)
+      return %r : tensor<?xf32>
+    }}"""
+    x, out = np.arange(5, dtype="f4"), -np.ones(3, "f4")
+    want = np.ones(3, "f4")
+    want[place] = 9
+    for results in (build(text).call("f", x, out.copy()).results, on_cpu(text, x, out.copy())):
+        np.testing.assert_array_equal(results[0], want)

@@ -71,7 +71,9 @@ TO_LINALG = (
 )
 _FUSE_ONCE = (
     "func.func(linalg-fuse-elementwise-ops)",
-    # An extent asked of an intermediate is a use of it; asked of the function's arguments it is not in the way.
+    # An extent asked of an intermediate is a use of it; asked of the function's arguments it is not in the way. Before,
+    # it is asked of what a result begins with: the pass reads indexing maps, and takes a constant there for the extent.
+    "canonicalize",
     "resolve-ranked-shaped-type-result-dims",
     "canonicalize",
     "cse",
