@@ -51,6 +51,8 @@ class Order:
     tools: Toolchain
     lineinfo: bool = False
     """Machine code says which line it comes from."""
+    threads: int = 1
+    """By which ptxas may assemble kernels side by side."""
 
 
 def translate(module: mlir.Module, tools: Toolchain) -> bytes:
@@ -73,7 +75,7 @@ def translate(module: mlir.Module, tools: Toolchain) -> bytes:
 def cubin(text: bytes, order: Order) -> BuiltImage:
     """Assemble PTX for one target."""
     options = ("-v", "--opt-level", "3", *(("-lineinfo",) if order.lineinfo else ()))
-    data, words = ptxas.assemble(text, order.target, order.subject, order.tools, options)
+    data, words = ptxas.assemble(text, order.target, order.subject, order.tools, options, order.threads)
     report, name = ptxas.report(words), order.target.name
     usage = _usage(data, report, f"{order.subject}: {name}")
     notes = tuple(f"{name}: {each}" for each in report.warnings)

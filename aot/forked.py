@@ -19,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 from aot import process
 from aot.errors import AotError
@@ -92,6 +92,12 @@ def stop(child: Child) -> None:
         (os.killpg if child.group else os.kill)(child.pid, signal.SIGKILL)
 
 
+def here(mark: Mark) -> Mark:
+    """Marks of this process alone: what fails in a copy of it is done again here."""
+    own = os.getpid()
+    return lambda stage: mark(stage) if os.getpid() == own else None
+
+
 @dataclass(frozen=True)
 class Attempt:
     """A computation that was tried in a child process."""
@@ -129,6 +135,73 @@ class Alone:
     def give(self) -> None: ...
 
 
+@dataclass
+class Hired:
+    """Processors that were taken from a crew for a while; a crew itself."""
+
+    free: int
+
+    def take(self) -> bool:
+        if not self.free:
+            return False
+        self.free -= 1
+        return True
+
+    def give(self) -> None:
+        self.free += 1
+
+
+@contextlib.contextmanager
+def hired(crew: Crew, most: int) -> Iterator[Hired]:
+    """Up to so many of a crew's processors, for as long as the block takes."""
+    count = 0
+    try:
+        while count < most and crew.take():
+            count += 1
+        yield Hired(count)
+    finally:
+        for _ in range(count):
+            crew.give()
+
+
+class Aside(Generic[Value]):
+    """A task that is done beside others if there is a free processor, which goes to them when it has ended.
+
+    A crew itself: that of the others, in a block that ends the task if it fails.
+    """
+
+    def __init__(self, task: Callable[[], Value], crew: Crew) -> None:
+        self._task, self._crew = task, crew
+        self._child = start(_pickled(task)) if crew.take() else None
+        self._answer: Callable[[], Value] | None = None
+
+    def take(self) -> bool:
+        if self._child is not None and _has_ended(self._child):
+            self._collect(self._child)
+        return self._crew.take()
+
+    def give(self) -> None:
+        self._crew.give()
+
+    def result(self) -> Value:
+        """What came of the task, which is done now where nobody was free."""
+        if self._child is not None:
+            self._collect(self._child)
+        return (self._answer or _answer(self._task))()
+
+    def __enter__(self) -> Aside[Value]:
+        return self
+
+    def __exit__(self, kind: object, *raised: object) -> None:
+        if self._child is not None and kind is not None:
+            stop(self._child)
+            finish(self._child)
+            self._crew.give()
+
+    def _collect(self, child: Child) -> None:
+        self._child, self._answer = None, _collected(child, self._task, self._crew)
+
+
 def spread(tasks: Sequence[Callable[[], Value]], crew: Crew) -> Iterator[Callable[[], Value]]:
     """Does the tasks, as many side by side as there are free processors; per task a function that gives its result.
 
@@ -138,22 +211,33 @@ def spread(tasks: Sequence[Callable[[], Value]], crew: Crew) -> Iterator[Callabl
     answers: dict[int, Callable[[], Value]] = {}
     try:
         for number, task in enumerate(tasks):
+            for each in [each for each, child in children.items() if _has_ended(child)]:
+                answers[each] = _collected(children.pop(each), tasks[each], crew)
             if number + 1 < len(tasks) and crew.take():
                 children[number] = start(_pickled(task))
             else:
                 answers[number] = _answer(task)
         for number in list(children):
-            outcome = finish(children.pop(number))
-            crew.give()
-            if outcome.done.stderr:
-                os.write(2, outcome.done.stderr)
-            answers[number] = _answer(tasks[number]) if outcome.data is None else _known(pickle.loads(outcome.data))
+            answers[number] = _collected(children.pop(number), tasks[number], crew)
     finally:
         for child in children.values():
             stop(child)
             finish(child)
             crew.give()
     return iter([answers[number] for number in range(len(tasks))])
+
+
+def _collected(child: Child, task: Callable[[], Value], crew: Crew) -> Callable[[], Value]:
+    """The answer of a child, whose processor is free from now on."""
+    outcome = finish(child)
+    crew.give()
+    if outcome.done.stderr:
+        os.write(2, outcome.done.stderr)
+    return _answer(task) if outcome.data is None else _known(pickle.loads(outcome.data))
+
+
+def _has_ended(child: Child) -> bool:
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
 def _pickled(task: Callable[[], Any]) -> Callable[[Mark], bytes]:

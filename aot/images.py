@@ -14,7 +14,7 @@ takes that at the lowest ISA version: nothing is translated for it, and it has b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from aot import arch, binary, forked, mlir, ptxtext
@@ -22,12 +22,16 @@ from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage, Order
 from aot.dump import Dump
 from aot.errors import AotError, ArchUnfit, LoweringError, together
+from aot.lower import pieces
 from aot.lower.device import DeviceJob, Form, Lowering
+from aot.lower.pieces import Piece
 from aot.ptxtext import Header
 from aot.samecode import same_code
 from aot.selection import Pick
 from aot.toolchain import Toolchain
 
+_THREADS = 4
+"""Of one ptxas, at most."""
 _SAME_FROM: Version = (8, 3)
 """Under an older ISA version LLVM writes work-arounds for older assemblers."""
 
@@ -41,11 +45,8 @@ class Bench:
     tools: Toolchain
     dump: Dump
     crew: forked.Crew
-    """Who helps; not with --dump, whose files are numbered in their order."""
+    """Who helps."""
     lineinfo: bool = False
-
-    def helpers(self) -> forked.Crew:
-        return forked.Alone() if self.dump.folder else self.crew
 
 
 @dataclass(frozen=True)
@@ -95,18 +96,20 @@ def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: li
     cubins = [each for each in wanted if each.target.kind != PTX]
     codes = {each: _code(lowering, each, cubins, bench.tools) for each in cubins}
     distinct = list(dict.fromkeys(codes.values()))
-    done = forked.spread([partial(_translated, lowering, code, bench) for code in distinct], bench.helpers())
-    texts = {code: text() for code, text in zip(distinct, done, strict=True)}
+    texts = dict(zip(distinct, _texts(lowering, distinct, bench), strict=True))
     others = {each: _twin(each, cubins) for each in wanted if each.target.kind == PTX}
     twins = {cubin: each for each, cubin in others.items() if cubin is not None}
-    tasks = [partial(_assembled, each, texts[codes[each]], twins.get(each), bench) for each in cubins]
-    tasks += [partial(_alone, lowering, each, bench) for each, cubin in others.items() if cubin is None]
+    alone = [partial(_alone, lowering, each, bench) for each, cubin in others.items() if cubin is None]
     found: dict[int, BuiltImage] = {}
-    for result in forked.spread(tasks, bench.helpers()):
-        try:
-            found |= result()
-        except ArchUnfit as error:
-            unfit.append(error)
+    # Of a single one, kernels are assembled side by side.
+    with forked.hired(bench.crew, _THREADS - 1 if len(cubins) + len(alone) == 1 else 0) as hired:
+        make = partial(_assembled, bench=bench, threads=hired.free + 1)
+        tasks = [partial(make, each, texts[codes[each]], twins.get(each)) for each in cubins] + alone
+        for result in forked.spread(tasks, bench.crew):
+            try:
+                found |= result()
+            except ArchUnfit as error:
+                unfit.append(error)
     for each in wanted if not unfit else ():
         if each.number not in found:
             found |= _alone(lowering, each, bench)
@@ -136,13 +139,30 @@ def _twin(wanted: Wanted, cubins: Sequence[Wanted]) -> Wanted | None:
     return next(same, None) if lowest >= _SAME_FROM else None
 
 
-def _translated(lowering: Lowering, code: Code, bench: Bench) -> bytes:
-    return binary.translate(lowering.lower(DeviceJob(code.target, code.version), bench.dump), bench.tools)
+def _texts(lowering: Lowering, codes: Sequence[Code], bench: Bench) -> list[bytes]:
+    """PTX for each code; a single one in pieces, where processors are free."""
+    if len(codes) == 1 and not bench.lineinfo:
+        most = pieces.count(lowering.prepare(codes[0].target))
+        with forked.hired(bench.crew, most - 1) as hired:
+            parts = [Piece(number, hired.free + 1) for number in range(hired.free + 1 if hired.free else 0)]
+            done = forked.spread([partial(_translated, lowering, codes[0], bench, each) for each in parts], hired)
+            text = ptxtext.joined([each() for each in done]) if parts else None
+        if text is not None:
+            return [text]
+    done = forked.spread([partial(_translated, lowering, code, bench) for code in codes], bench.crew)
+    return [text() for text in done]
 
 
-def _assembled(wanted: Wanted, text: bytes, twin: Wanted | None, bench: Bench) -> dict[int, BuiltImage]:
+def _translated(lowering: Lowering, code: Code, bench: Bench, piece: Piece | None = None) -> bytes:
+    module = lowering.lower(DeviceJob(code.target, code.version), bench.dump)
+    if piece is not None:
+        pieces.keep(module, piece)
+    return binary.translate(module, bench.tools)
+
+
+def _assembled(wanted: Wanted, text: bytes, twin: Wanted | None, bench: Bench, threads: int) -> dict[int, BuiltImage]:
     """A cubin, and PTX of the same text where ptxas takes that."""
-    order = _order(wanted, bench)
+    order = replace(_order(wanted, bench), threads=threads)
     if twin is not None:
         lowest = arch.ptx_versions(twin.target)[0]
         made = _tried(ptxtext.adapted(text, wanted.header(lowest)), order)

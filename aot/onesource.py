@@ -50,7 +50,8 @@ from aot.wishes import Dropped
 
 def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
     """Compiles one source; ``mark`` is told each step before it begins, ``crew`` says when targets go side by side."""
-    return spills.without(partial(_compile, job, mark, crew))
+    # Dumped files are numbered in their order.
+    return spills.without(partial(_compile, job, forked.here(mark), forked.Alone() if job.dump else crew))
 
 
 def _compile(
@@ -69,10 +70,9 @@ def _compile(
         functions, kernels = _described(lowered.functions, lowered.kernels, texts)
         names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
         naming.check_functions(job.name, job.path, names)
-        selected, remarks = _narrow(job, lowered, tools)
-        needs = {arch.target(each.needs) for each in kernels if each.needs}
-        selected = selection.specialised(selected, [each for each in needs if toolchain.supports(tools, each)])
-        blob, notes = _device(job, lowered, selected, Bench(job.path, tools, dump, crew, job.lineinfo))
+        selected, remarks = _selected(job, lowered, kernels, tools)
+        with forked.Aside(partial(_processors, job, lowered, tools, dump, mark), crew) as others:
+            blob, notes = _device(job, lowered, selected, Bench(job.path, tools, dump, others, job.lineinfo))
         if blob is not None and job.dump is not None:
             binary.embed(lowered.host, blob)
             dump("binary", lowered.host)
@@ -84,7 +84,7 @@ def _compile(
         functions=functions,
         kernels=kernels,
         fatbin=blob,
-        host=_host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark),
+        host=others.result(),
         messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
         notes=_portable(job, (*lowered.notes, *remarks, *notes, *_absent(kernels, blob))),
@@ -139,6 +139,15 @@ def _described(
             replace(each, doc=each.doc or texts.get(f"{each.module}::{each.name}", nothing).comment) for each in kernels
         ),
     )
+
+
+def _selected(
+    job: CompileJob, lowered: LoweredSource, kernels: Sequence[Kernel], tools: Toolchain
+) -> tuple[Selection, tuple[str, ...]]:
+    """The images to build, of kinds that can hold the kernels, and a note about them."""
+    selected, remarks = _narrow(job, lowered, tools)
+    needs = {arch.target(each.needs) for each in kernels if each.needs}
+    return selection.specialised(selected, [each for each in needs if toolchain.supports(tools, each)]), remarks
 
 
 def _narrow(job: CompileJob, lowered: LoweredSource, tools: Toolchain) -> tuple[Selection, tuple[str, ...]]:
@@ -226,6 +235,13 @@ def _chip(target: str) -> str:
     """Chip of an ``#nvvm.target``, which the bindings know as text only; empty when it names none."""
     found = re.search(r'\bchip = "(\w+)"', target)
     return found[1] if found else ""
+
+
+def _processors(
+    job: CompileJob, lowered: LoweredSource, tools: Toolchain, dump: Dump, mark: Callable[[str], None]
+) -> tuple[HostObject, ...]:
+    """All code that is not for a GPU."""
+    return _host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark)
 
 
 def _host(

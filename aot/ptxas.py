@@ -16,20 +16,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import fileset, process
+from aot import fileset, process, toolchain
 from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, WARP, Target, Version
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, ToolMissing
 from aot.model import Usage
 from aot.toolchain import Toolchain
 
+_THREADS = re.compile(rb"(-split-compile[ =])\d+")
+"""Where a cubin tells how it was made."""
 REGISTERS_PER_GRAIN = 256
 """Registers are given to a warp in grains of this many."""
 WARPS_PER_GRAIN = 4
 """A block's warps are spread over the four partitions of a multiprocessor."""
 
 
-def assemble(text: bytes, target: Target, subject: str, tools: Toolchain, options: Sequence[str]) -> tuple[bytes, str]:
-    """The cubin of PTX, and what ptxas said; its errors are in the user's terms. ``subject`` is the source."""
+def assemble(
+    text: bytes, target: Target, subject: str, tools: Toolchain, options: Sequence[str], threads: int = 1
+) -> tuple[bytes, str]:
+    """The cubin of PTX, and what ptxas said; its errors are in the user's terms. ``subject`` is the source.
+
+    The cubin is the same whatever the number of threads: kernels are compiled each by itself then, also by one.
+    """
+    if tools.threads:
+        options = (*options, f"{toolchain.SPLIT}={threads}")
     with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
         file, made = Path(folder, "image.ptx"), Path(folder, "image.cubin")
         fileset.write_file(file, text)
@@ -39,7 +48,7 @@ def assemble(text: bytes, target: Target, subject: str, tools: Toolchain, option
             raise death(words, subject, target.name, tools)
         if done.returncode:
             raise failure(words, text.decode(), subject, target.name, tools)
-        return fileset.read_file(made), words
+        return _THREADS.sub(rb"\g<1>1", fileset.read_file(made)), words
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,14 @@ _EARLY_START = re.compile(
     rb"^\t// begin inline asm\n\t%s\n(?:\t(?!//).*\n)+\t// end inline asm\n" % _EARLY.encode(), re.MULTILINE
 )
 
+_BEGIN = b".visible .entry "
+_NAME = re.compile(rb"^\t// \.globl\t.*\n", re.MULTILINE)
+"""Stands before a kernel; that of a module's first one before its variables."""
+_LABEL = re.compile(rb"(?<=\$L__BB)\d+(?=_)")
+"""The number of a function, with which its labels begin."""
+_NUMBERED = re.compile(rb"// callseq|^\s*(?:\.(?:weak|visible|extern)\s+)?\.func\b|^\s*\.(?:loc|file)\b", re.MULTILINE)
+"""What LLVM counts in a module: calls, functions, places in sources."""
+
 _WORD = re.compile(r"[\w$%]+")
 _MARK = re.compile(r"[{};\n]")
 _DIRECTIVE = re.compile(r"\.(?:version|target|address_size|file)\b|//|$")
@@ -85,6 +93,34 @@ def version(text: bytes) -> Version:
     found = _VERSION.search(text)
     assert found is not None, "PTX without a version"
     return int(found[1]), int(found[2])
+
+
+def joined(texts: Sequence[bytes]) -> bytes | None:
+    """The text of a module, of those of its kernels in pieces; None where more than kernels and variables is in them.
+
+    >>> one, two = (b"\\t// .globl\\t%s\\n.visible .entry %s(){$L__BB0_1:}\\n" % (name, name) for name in (b"a", b"b"))
+    >>> joined([one, two]) == one + two.replace(b"BB0", b"BB1")
+    True
+    """
+    parts = [text.partition(_BEGIN) for text in texts]
+    names = [_NAME.search(head) for head, _, _ in parts]
+    if any(map(_NUMBERED.search, texts)) or not all(names):
+        return None
+    first, *others = (name[0] for name in names if name is not None)
+    heads = [_NAME.sub(first, head, count=1) for head, _, _ in parts]
+    most = max(heads, key=len)
+    # Where none has all variables, their order is not known.
+    if any(set(head.splitlines()) - set(most.splitlines()) for head in heads):
+        return None
+    made, number = [most], 0
+    for name, (_, begin, code) in zip((b"", *others), parts, strict=True):
+        made += [name, begin, _renumbered(code, number)]
+        number += 1 + code.count(b"\n" + _BEGIN)
+    return b"".join(made)
+
+
+def _renumbered(code: bytes, more: int) -> bytes:
+    return _LABEL.sub(lambda old: b"%d" % (int(old[0]) + more), code) if more else code
 
 
 def kernel(text: str, name: str) -> str:

@@ -34,6 +34,8 @@ PYPI_EXTRAS = {13: "build", 12: "cu12"}
 OLDEST: Version = (12, 0)
 """Older toolkits know neither Hopper nor the PTX that LLVM writes for it."""
 LLVM_MAJOR = 22
+SPLIT = "--split-compile"
+"""ptxas' option for threads."""
 COMPRESSION_DRIVER: Version = (12, 4)
 """Drivers before it refuse compressed fatbins as invalid images."""
 
@@ -59,6 +61,8 @@ class Toolchain:
     """Of llc: ``22.1.8``."""
     cuobjdump: Path | None = None
     """For inspection only; None when no package has it."""
+    threads: bool = False
+    """Whether this ptxas can assemble kernels side by side."""
 
     @property
     def toolkit(self) -> Path:
@@ -93,6 +97,7 @@ def find(
         ptxas_version=version,
         ptxas_build=said.ptxas_build,
         archs=said.archs,
+        threads=said.threads,
         libdevice=_first([folder / "nvvm" / "libdevice" / "libdevice.10.bc"]),
         opt=opt,
         llc=llc,
@@ -196,6 +201,7 @@ class Answers:
     ptxas_version: str
     ptxas_build: str
     archs: tuple[str, ...]
+    threads: bool
     llvm_version: str
 
 
@@ -204,9 +210,9 @@ def _answers(ptxas: Path, llc: Path) -> Answers:
     """Asked side by side, and once in a process: each takes longer to start than to answer."""
     with ThreadPoolExecutor() as threads:
         version = threads.submit(ptxas_version, ptxas)
-        archs = threads.submit(ptxas_archs, ptxas)
+        abilities = threads.submit(ptxas_abilities, ptxas)
         llvm = threads.submit(llvm_version, llc)
-        return Answers(*version.result(), archs.result(), llvm.result())
+        return Answers(*version.result(), *abilities.result(), llvm.result())
 
 
 def ptxas_version(ptxas: Path) -> tuple[str, str]:
@@ -218,12 +224,11 @@ def ptxas_version(ptxas: Path) -> tuple[str, str]:
     return found[1], said.strip().rpartition("\n")[2].removeprefix("Build ")
 
 
-def ptxas_archs(ptxas: Path) -> tuple[str, ...]:
-    """What this ptxas can build; from its help text, since ``--list-arch`` is new in CUDA 13."""
+def ptxas_abilities(ptxas: Path) -> tuple[tuple[str, ...], bool]:
+    """What this ptxas can build, and whether by threads; from its help text: ``--list-arch`` is new in CUDA 13."""
     said = process.check([ptxas, "--help"], error=ToolMissing, timeout=60).stdout.decode()
-    return tuple(
-        sorted(set(re.findall(r"'(sm_\d+[af]?)'", said)), key=lambda name: (int(re.sub(r"\D", "", name)), name))
-    )
+    archs = set(re.findall(r"'(sm_\d+[af]?)'", said))
+    return tuple(sorted(archs, key=lambda name: (int(re.sub(r"\D", "", name)), name))), f"{SPLIT} " in said
 
 
 def llvm_version(llc: Path) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from functools import partial
 
 import pytest
 
 from aot import forked, process
 from aot.errors import AotError, LoweringError, ToolMissing
+from aot.forked import Hired
 
 
 def python(code: str) -> list[str]:
@@ -143,6 +145,73 @@ def test_spread_tasks_give_their_results_in_order(free: int) -> None:
     with pytest.raises(LoweringError, match="two"):
         found[2]()
     assert crew.most == min(free, 4) or free == 1
+
+
+def test_a_processor_is_lent_again_when_its_task_has_ended() -> None:
+    """The first task is quick: while this process does the second, its processor is free for the third."""
+    own = os.getpid()
+
+    def task(number: int) -> int:
+        if os.getpid() == own:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        return os.getpid()
+
+    found = [each() for each in forked.spread([partial(task, number) for number in range(4)], Hired(1))]
+    assert [each == own for each in found] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_a_task_aside_gives_its_processor_to_others(free: int) -> None:
+    crew = Hired(free)
+    with forked.Aside(os.getpid, crew) as others:
+        assert crew.free == 0
+        if free:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        assert others.take() == bool(free)
+        if free:
+            others.give()
+    assert (others.result() == os.getpid()) == (not free)
+    assert crew.free == free
+
+
+def test_a_task_aside_ends_with_the_others() -> None:
+    crew = Hired(1)
+    with pytest.raises(LoweringError), forked.Aside(partial(time.sleep, 60), crew):
+        raise LoweringError("others")
+    assert crew.free == 1
+
+
+def test_a_task_aside_fails_where_it_is_asked_for() -> None:
+    def fail() -> None:
+        raise LoweringError("aside")
+
+    with forked.Aside(fail, Hired(1)) as others:
+        pass
+    with pytest.raises(LoweringError, match="aside"):
+        others.result()
+
+
+def test_hired_processors_are_given_back() -> None:
+    crew = Hired(3)
+    with forked.hired(crew, 2) as hired:
+        assert (hired.free, crew.free) == (2, 1)
+        assert hired.take()
+    with forked.hired(crew, 9) as hired:
+        assert (hired.free, crew.free) == (3, 0)
+    assert crew.free == 3
+
+
+def test_marks_of_this_process_alone() -> None:
+    marks: list[str] = []
+    mark = forked.here(marks.append)
+    mark("own")
+
+    def child() -> bytes:
+        mark("child")
+        return "".join(marks).encode()
+
+    assert forked.attempt(child).data == b"own"
+    assert marks == ["own"]
 
 
 def test_an_attempt_gives_bytes() -> None:

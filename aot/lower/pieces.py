@@ -1,0 +1,64 @@
+"""Kernels of a module in pieces, each of which can be translated without the others.
+
+In: a module with a source's lowered gpu.module. Out: how many pieces it has, and the module with one of them.
+
+A piece is some kernels that follow each other. How many there are depends on the code alone: where processors are free
+pieces are translated side by side, elsewhere one after the other, and the text is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aot import mlir
+from aot.lower import level, search
+
+_OPERATIONS = 1000
+"""Of a piece, at least: less is not worth a process."""
+_MOST = 4
+_LIBRARY = "__nv_"
+"""Begins the names of libdevice's functions, which are inlined."""
+_UNIQUE = ":uid}"
+"""In assembly: a number that is another one in each place of a module."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One of them."""
+
+    number: int
+    count: int
+
+
+def count(module: mlir.Module) -> int:
+    """How many pieces there are at most; kernels that call functions stay together, for LLVM looks at all callers."""
+    functions = list(_functions(module))
+    kernels = [op for op in functions if level.is_kernel(op)]
+    others = [op for op in functions if op not in kernels and not mlir.symbol_name(op).startswith(_LIBRARY)]
+    pieces = min(_MOST, len(kernels), sum(map(_size, kernels)) // _OPERATIONS)
+    if others or pieces < 2 or any(_UNIQUE in str(op) for op in search.named(module, "llvm.inline_asm")):
+        return 1
+    return pieces
+
+
+def keep(module: mlir.Module, piece: Piece) -> None:
+    """Erase the kernels of all other pieces."""
+    kernels = [op for op in _functions(module) if level.is_kernel(op)]
+    sizes = list(map(_size, kernels))
+    total, begun = sum(sizes), 0
+    for op, size in zip(kernels, sizes, strict=True):
+        # A kernel belongs to the piece that its middle is in.
+        if (2 * begun + size) * piece.count // (2 * total) != piece.number:
+            op.erase()
+        begun += size
+
+
+def _functions(module: mlir.Module) -> Iterator[mlir.Operation]:
+    for container in level.top(module):
+        if container.name == "gpu.module":
+            yield from (op for op in level.top(container) if op.name == "llvm.func")
+
+
+def _size(function: mlir.Operation) -> int:
+    return sum(len(block.operations) for region in function.regions for block in region.blocks)
