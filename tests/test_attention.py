@@ -197,7 +197,7 @@ func.func @f(%q: memref<?x32xf16>, %k: memref<?x32xf16>, %v: memref<?x32xf16>, %
   {result}
   linalg.fill ins(%z : f32) outs(%r : memref<?x32xf32>)
   linalg.generic {{indexing_maps = [#query, #value, #score], iterator_types = ["parallel", "parallel", "reduction"]}}
-      ins(%w, %v : memref<?x?xf16>, memref<?x32xf16>) outs(%r : memref<?x32xf32>) {{{product}
+      ins(%w, %v : memref<?x?xf16>, memref<?x32xf16>) outs(%r : memref<?x32xf32>) {{{last}
   }}
   return %r : memref<?x32xf32>
 }}
@@ -220,22 +220,26 @@ OWN = "%r = memref.alloc(%nm) : memref<?x32xf32>"
 GIVEN = "%r = memref.cast %o : memref<?x32xf32> to memref<?x32xf32>"
 
 
+NEGATED = PRODUCT.replace("%wx, %wy", "%n, %wy").replace("    %p = ", "    %n = arith.negf %wx : f32\n    %p = ")
+
+
 @pytest.mark.parametrize(
-    ("begin", "result", "fused"),
+    ("begin", "result", "last", "fused"),
     [
-        pytest.param(BEGINS, OWN, True, id="memory of its own"),
-        pytest.param(BEGINS, GIVEN, False, id="results may lie where the queries do"),
-        pytest.param(BEGINS_ELSEWHERE, OWN, False, id="the largest score is 0 at least"),
+        pytest.param(BEGINS, OWN, PRODUCT, True, id="memory of its own"),
+        pytest.param(BEGINS, GIVEN, PRODUCT, False, id="results may lie where the queries do"),
+        pytest.param(BEGINS_ELSEWHERE, OWN, PRODUCT, False, id="the largest score is 0 at least"),
+        pytest.param(BEGINS, OWN, NEGATED, False, id="weights are negated"),
     ],
 )
-def test_attention_on_buffers(begin: str, result: str, fused: bool) -> None:
-    text = ON_BUFFERS.format(begin=begin, result=result, product=PRODUCT)
+def test_attention_on_buffers(begin: str, result: str, last: str, fused: bool) -> None:
+    text = ON_BUFFERS.format(begin=begin, result=result, product=PRODUCT, last=last)
     assert any(each.schedule == "mma-flash" for each in chosen(text, ((8, 0),))) == fused
     random = np.random.default_rng(5)
     q, k, v = (random.standard_normal((count, 32)).astype("f2") for count in (20, 9, 9))
     scores = q.astype("f8") @ k.astype("f8").T
     weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), 0 if begin == BEGINS_ELSEWHERE else -np.inf))
-    want = weights / weights.sum(-1, keepdims=True) @ v.astype("f8")
+    want = weights / weights.sum(-1, keepdims=True) @ v.astype("f8") * (-1 if last == NEGATED else 1)
     got = build(text, options=AMPERE).call("f", q, k, v, np.full((20, 32), np.nan, "f4")).results[0]
     np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
 

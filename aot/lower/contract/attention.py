@@ -170,7 +170,7 @@ def _fits(job: Attention) -> bool:
     kinds = {str(each.element) for each in factors}
     if kinds not in ({"f16"}, {"bf16"}) or {str(scores.accumulator), str(output.accumulator)} != {"f32"}:
         return False
-    if any(any(op.name != "arith.extf" for op in each.conversions) for each in factors):
+    if any(any(op.name != "arith.extf" for op in each.conversions) for each in (*factors, output.left)):
         return False
     if scores.epilogue.initial is not None or output.epilogue.initial is not None:
         return False
