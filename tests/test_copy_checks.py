@@ -101,3 +101,116 @@ def test_copies_between_arrays_of_other_extents() -> None:
     results(COPIED, numbers(5), y)
     np.testing.assert_array_equal(y, numbers(5))
     assert refused(COPIED, numbers(7), y).startswith("dimension 0 of 'arg0' must be dimension 0 of 'arg1'")
+
+
+ROWS = "tensor<?x64xf32>"
+LOOPS = {
+    "for": f"""
+func.func @f(%x: {ROWS}, %y: {ROWS}, %n: index, %o: index) -> {ROWS} {{
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %r = scf.for %i = %c0 to %n step %c2 iter_args(%all = %y) -> {ROWS} {{
+    %j = arith.addi %i, %o : index
+    %row = tensor.extract_slice %x[%j, 0] [2, 64] [1, 1] : {ROWS} to tensor<2x64xf32>
+    %next = tensor.insert_slice %row into %all[%i, 0] [2, 64] [1, 1] : tensor<2x64xf32> into {ROWS}
+    scf.yield %next : {ROWS}
+  }}
+  return %r : {ROWS}
+}}
+""",
+    "forall": f"""
+func.func @f(%x: {ROWS}, %y: {ROWS}, %n: index, %o: index) -> {ROWS} {{
+  %r = scf.forall (%i) = (0) to (%n) step (2) shared_outs(%all = %y) -> {ROWS} {{
+    %j = affine.apply affine_map<(i)[o] -> (i + o)>(%i)[%o]
+    %row = tensor.extract_slice %x[%j, 0] [2, 64] [1, 1] : {ROWS} to tensor<2x64xf32>
+    scf.forall.in_parallel {{
+      tensor.parallel_insert_slice %row into %all[%i, 0] [2, 64] [1, 1] : tensor<2x64xf32> into {ROWS}
+    }}
+  }}
+  return %r : {ROWS}
+}}
+""",
+    "parallel": """
+func.func @f(%x: memref<?x64xf32>, %y: memref<?x64xf32>, %n: index, %o: index) -> memref<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  scf.parallel (%i, %k) = (%c0, %c0) to (%n, %c2) step (%c2, %c1) {
+    %p = arith.addi %i, %k : index
+    %j = arith.addi %p, %o : index
+    %from = memref.subview %x[%j, 0] [1, 64] [1, 1] : memref<?x64xf32> to memref<1x64xf32, strided<[64, 1], offset: ?>>
+    %to = memref.subview %y[%p, 0] [1, 64] [1, 1] : memref<?x64xf32> to memref<1x64xf32, strided<[64, 1], offset: ?>>
+    memref.copy %from, %to : memref<1x64xf32, strided<[64, 1], offset: ?>>
+      to memref<1x64xf32, strided<[64, 1], offset: ?>>
+  }
+  return %y : memref<?x64xf32>
+}
+""",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_slices_in_loops(loop: str) -> None:
+    for count, offset, rows in ((4, 0, 4), (4, 2, 4), (3, 1, 4), (1, 4, 2), (0, 100, 0), (-5, 100, 0)):
+        x, y = numbers(6, 64), np.zeros((5, 64), "f4")
+        want = y.copy()
+        want[:rows] = x[offset : offset + rows]
+        for build in (cpurun.build(LOOPS[loop]), cpucall.build(LOOPS[loop], cpucall.runnable()[0])):
+            np.testing.assert_array_equal(build.call("f", x, y.copy(), count, offset).results[0], want)
+    for count, offset, name in ((6, 1, "'arg0'"), (4, 3, "'arg0'"), (1, 5, "'arg0'"), (2, -1, "'arg0'"), (6, 0, "a")):
+        message = refused(LOOPS[loop], numbers(6, 64), np.zeros((5, 64), "f4"), count, offset)
+        assert message.startswith("a slice in a loop leaves dimension 0 of "), message
+        assert name in message
+
+
+@pytest.mark.parametrize("inner", ["[%n - %i, 64]", "guarded", "reversed"])
+def test_slices_in_loops_that_stay_inside_are_no_error(inner: str) -> None:
+    """The offset and the size go together, or the slice is not made in each iteration."""
+    sizes = {"[%n - %i, 64]": "%left", "guarded": "2", "reversed": "1"}[inner]
+    text = f"""
+func.func @f(%x: {ROWS}, %y: {ROWS}, %n: index) -> {ROWS} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %last = arith.subi %n, %c1 : index
+  %r = scf.for %i = %c0 to %n step {"%c1" if inner == "reversed" else "%c2"} iter_args(%all = %y) -> {ROWS} {{
+    %left = affine.min affine_map<(i)[n] -> (n - i, 2)>(%i)[%n]
+    %j = arith.subi %last, %i : index
+    %whole = arith.cmpi sge, %left, %c2 : index
+    {f"%chosen = scf.if %whole -> {ROWS} {{" if inner == "guarded" else ""}
+    %row = tensor.extract_slice %x[{"%j" if inner == "reversed" else "%i"}, 0] [{sizes}, 64] [1, 1]
+      : {ROWS} to tensor<{"?" if sizes.startswith("%") else sizes}x64xf32>
+    %next = tensor.insert_slice %row into %all[%i, 0] [{sizes}, 64] [1, 1]
+      : tensor<{"?" if sizes.startswith("%") else sizes}x64xf32> into {ROWS}
+    {f"scf.yield %next : {ROWS} }} else {{ scf.yield %all : {ROWS} }}" if inner == "guarded" else ""}
+    scf.yield {"%chosen" if inner == "guarded" else "%next"} : {ROWS}
+  }}
+  return %r : {ROWS}
+}}
+"""
+    x = numbers(5, 64)
+    want = {"[%n - %i, 64]": x, "guarded": np.concatenate([x[:4], 0 * x[:1]]), "reversed": x[::-1]}[inner]
+    for build in (cpurun.build(text), cpucall.build(text, cpucall.runnable()[0])):
+        np.testing.assert_array_equal(build.call("f", x, np.zeros((5, 64), "f4"), 5).results[0], want)
+
+
+def test_copies_in_loops_between_arrays_of_other_extents() -> None:
+    text = """
+func.func @f(%x: memref<?x?xf32>, %y: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %columns = memref.dim %x, %c1 : memref<?x?xf32>
+  scf.for %i = %c0 to %n step %c1 {
+    %row = memref.subview %x[%i, 0] [1, %columns] [1, 1] : memref<?x?xf32> to memref<?xf32, strided<[1], offset: ?>>
+    memref.copy %y, %row : memref<?xf32> to memref<?xf32, strided<[1], offset: ?>>
+  }
+  return
+}
+"""
+    for build in (cpurun.build(text), cpucall.build(text, cpucall.runnable()[0])):
+        x = np.zeros((3, 7), "f4")
+        build.call("f", x, numbers(7), 2)
+        np.testing.assert_array_equal(x, np.stack([numbers(7), numbers(7), 0 * numbers(7)]))
+        build.call("f", x, numbers(5), 0)
+    message = refused(text, np.zeros((3, 7), "f4"), numbers(5), 2)
+    assert message.startswith("dimension 0 of what a loop copies must be that of its place"), message

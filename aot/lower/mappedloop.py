@@ -144,10 +144,11 @@ def read(op: ir.Operation) -> Loop | str:
         return f"two dimensions are mapped to one: {', '.join(words)}"
     if len(op.results):
         return "a parallel loop with results"
-    return Loop(op, kinds.pop(), axes, linear.pop(), _bounds(op))
+    return Loop(op, kinds.pop(), axes, linear.pop(), bounds_of(op))
 
 
-def _bounds(op: ir.Operation) -> tuple[tuple[Bound, Bound, Bound], ...]:
+def bounds_of(op: ir.Operation) -> tuple[tuple[Bound, Bound, Bound], ...]:
+    """First, end and step of each dimension of an ``scf.forall``."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     operands = list(op.operands)
     dynamic = ir.ShapedType.get_dynamic_size()

@@ -16,7 +16,7 @@ from mlir.dialects import arith, cf, memref
 
 from aot import mlir
 from aot.lower import expandshape, rtcalls
-from aot.lower.slicecheck import ONCE
+from aot.lower.looprange import ONCE
 
 
 def insert(module: ir.Module) -> None:

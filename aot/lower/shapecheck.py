@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, cf, linalg, memref, tensor
 
 from aot import mlir
-from aot.lower import literals, slicecheck
+from aot.lower import literals, looprange, slicecheck
 from aot.lower.signature import public_functions
 from aot.model import Function
 
@@ -55,7 +55,7 @@ def insert(module: ir.Module, functions: Sequence[Function]) -> None:
     for op, function, signature in _host_operations(module, functions):
         if op.name.startswith("linalg."):
             _check(op, function, signature)
-        elif op.name in _COPIES and all(parent.name in slicecheck.ONCE for parent in mlir.parents(op)):
+        elif op.name in _COPIES and all(parent.name in looprange.ONCE for parent in mlir.parents(op)):
             _check_copy(op, function, signature)
 
 
@@ -119,7 +119,7 @@ def _check_parts(op: ir.Operation, function: ir.Operation, signature: Function) 
 
 
 def _check_copy(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
-    """What is copied has the extents of the place it goes to; in loops that is left alone, as slices are."""
+    """What is copied has the extents of the place it goes to; of copies in loops ``slicecheck`` has a look at that."""
     if not all(ir.ShapedType(value.type).has_rank for value in list(op.operands)[:2]):
         return
     given, taken = (
