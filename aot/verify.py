@@ -183,8 +183,15 @@ def share(value: float) -> str:
 
 
 def remarks(found: Verified) -> list[str]:
-    """What the table has no room for: why rows are wrong, or were not compared."""
-    return [f"{row.function} {row.shapes}: {row.note}" for row in found.rows if row.note]
+    """Why rows are wrong, or were not compared, for which the table has no room; the same of several calls once."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in found.rows:
+        if row.note:
+            alike.setdefault((row.function, row.note), []).append(row.shapes)
+    return [
+        f"{function} {calls[0]}{f' (and {len(calls) - 1} more)' if len(calls) > 1 else ''}: {note}"
+        for (function, note), calls in alike.items()
+    ]
 
 
 def verdict(found: Verified) -> str:

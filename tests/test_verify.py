@@ -269,9 +269,13 @@ def test_messages(package: Path, references: str, changes: dict[str, object], me
 def test_a_faulty_reference_is_named(package: Path, tmp_path: Path) -> None:
     path = tmp_path / "faulty.py"
     path.write_text("def vector_add(x, y):\n    return x + z\n")
-    row = run(package, str(path), "vector_add").rows[0]
+    found = run(package, str(path), "vector_add")
+    row = found.rows[0]
     assert not row.ok
     assert "NameError: name 'z' is not defined" in row.note
+    (said,) = verify.remarks(found)
+    assert len(found.rows) > 1
+    assert said == f"vector_add.vector_add {row.shapes} (and {len(found.rows) - 1} more): {row.note}"
     assert "faulty.py:2" in row.note
     path.write_text("def vector_add(x, y)\n")
     with pytest.raises(UsageError, match=r"cannot be run: (.|\n)*SyntaxError"):
