@@ -108,13 +108,18 @@ def find(
 
 def check(tools: Toolchain, targets: Sequence[Target]) -> None:
     """ArchUnsupported for the targets that LLVM or this ptxas cannot build; all of them in one message."""
-    problems = [problem for problem in (_problem(tools, target) for target in targets) if problem]
-    if problems:
-        raise ArchUnsupported(
-            "\n".join(problems),
-            hint=f"{tools.ptxas} is of CUDA {dotted(tools.cuda)}; choose another with --toolkit DIR, "
-            f"--cuda 12 or {TOOLKIT_VARIABLE}; `aot targets` lists what it can build",
-        )
+    problems: dict[str, str] = {}
+    for target in targets:
+        if problem := _problem(tools, target):
+            # PTX that was added by itself has the cubin's problem.
+            problems.setdefault(target.chip, problem)
+    if not problems:
+        return
+    hint = "`aot targets` lists what can be built"
+    if any(target.min_ptx is not None for target in targets if target.chip in problems):
+        another = f"choose another with --toolkit DIR, --cuda 12 or {TOOLKIT_VARIABLE}"
+        hint = f"{tools.ptxas} is of CUDA {dotted(tools.cuda)}; {another}; {hint}"
+    raise ArchUnsupported("\n".join(problems.values()), hint=hint)
 
 
 def supports(tools: Toolchain, target: Target) -> bool:
@@ -124,12 +129,17 @@ def supports(tools: Toolchain, target: Target) -> bool:
 
 def _problem(tools: Toolchain, target: Target) -> str:
     if target.min_ptx is None:
-        return f"{target.name}: LLVM {tools.llvm_version} cannot generate code for it{_instead(tools, target)}"
+        return f"{target.name}: LLVM {tools.llvm_version} cannot generate code for it{_older_ptx(target)}"
     if target.chip not in tools.archs:
         other = other_name(target.capability)
         renamed = f" (the same chip is sm_{other[0]}{other[1]}{target.letter} in that CUDA)" if other else ""
         return f"{target.name}: ptxas {tools.ptxas_version} cannot build it{renamed}{_instead(tools, target)}"
     return ""
+
+
+def _older_ptx(wanted: Target) -> str:
+    older = [Target(arch.capability, kind=PTX) for arch in TABLE if arch.ptx and arch.capability < wanted.capability]
+    return f"; GPUs of it run the PTX of older ones, such as {older[-1].name}" if older else ""
 
 
 def _instead(tools: Toolchain, wanted: Target) -> str:
