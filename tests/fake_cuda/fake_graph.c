@@ -36,7 +36,7 @@ static void release(CUuserObject object, int references) {
 
 CUgraph fake_graph_new(void) {
   CUgraph made = calloc(1, sizeof *made);
-  made->id = ++ngraphs;
+  made->id = __atomic_add_fetch(&ngraphs, 1, __ATOMIC_RELAXED);
   return made;
 }
 
