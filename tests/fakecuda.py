@@ -77,6 +77,13 @@ def build_watched_core(folder: Path) -> Path:
     return build_core(folder, *(UNDEFINED if can else ()))
 
 
+def sanitizer(name: str) -> str | None:
+    """The library that a program must be started with when a library in it was compiled for the sanitizer."""
+    command = [*compiler().split(), f"-print-file-name=lib{name[0]}san.so"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return found if Path(found).is_absolute() else None
+
+
 def environment(
     fake_folder: Path, settings: Mapping[str, int] | None = None, *, log: Path | None = None, fail: str = ""
 ) -> dict[str, str]:

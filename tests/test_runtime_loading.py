@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from fakecuda import RUNTIME, Core, build_fake
+from fakecuda import RUNTIME, Core, build_core, build_fake, sanitizer
 
-READS, HOST_SYNC, MESSAGES = 1, 2, 4
+READS, HOST_SYNC, MESSAGES, FORK = 1, 2, 4, 8
 NO_BINARY = 209
 E_LIMIT, E_NO_DRIVER, E_FORKED, E_CAPTURE, E_UNSUPPORTED = -3, -6, -8, -9, -10
 LAUNCH = "launch 0 2 1 1 64 1 1"
@@ -122,6 +124,24 @@ def test_threads_load_once_and_do_not_disturb_each_other(core: Core) -> None:
     log = names(core.log())
     assert (log.count("cuModuleLoadDataEx"), log.count("cuMemPoolCreate"), log.count("cuInit")) == (1, 1, 1)
     assert (live(core), core.fake("bad_frees")) == (0, 0)
+
+
+def test_threads_race_for_nothing(tmp_path: Path, fake_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads, pools, chains and memory of graphs, watched by a sanitizer where the compiler has one that runs here."""
+    library = sanitizer("thread")
+    if library is None:
+        pytest.skip("this compiler has no -fsanitize=thread")
+    watched = build_core(tmp_path, "-fsanitize=thread")
+    monkeypatch.setenv("LD_PRELOAD", library)
+    monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=1 ignore_noninstrumented_modules=1")
+    if subprocess.run([sys.executable, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip("the sanitizer does not work on this kernel")
+    running = Core(watched, fake_cuda)
+    script = f"stream | alloc 400 | gpualloc 64 $0 | {LAUNCH} | load32 $1 | free $1"
+    assert running.ask("threads", 4, 50, script, READS | FORK) == [0, 0, 0, 0]
+    assert running.call("alloc 4").code == 0, "a context for this thread"
+    assert running.ask("threads_keep", 4, 50, "alloc 64 | alloc 3000 | free $0") == [0, 0, 0, 0]
+    running.stop()
 
 
 def test_kernel_called_from_c(core: Core) -> None:
