@@ -28,8 +28,6 @@ from aot.tables import source_row
 
 Value = TypeVar("Value")
 
-NAMED = "csrc/runtime/py_module.c"
-"""The one file of the runtime that is compiled for each package: the extension's name is in it."""
 _PER_FILE = 50
 """Sources in one C file of tables, and in one assembly file of blobs."""
 OWN_NAMES = ("CudaError", "DeviceArray", "HostArray", "check", "preload")
@@ -39,6 +37,7 @@ _RENDERED = {
     "pyproject.toml.in": "pyproject.toml",
     "CMakeLists.txt.in": "CMakeLists.txt",
     "README.md.in": "README.md",
+    "module.c.in": "csrc/module.c",
     "tables.c.in": "csrc/tables.c",
     "exports.map.in": "csrc/exports.map",
     "__init__.py.in": "src/{name}/__init__.py",
@@ -119,8 +118,8 @@ def render(
 def _context(spec: PackageSpec, contents: Sequence[Content], runtime: Iterable[str]) -> dict[str, Any]:
     tables = [f"csrc/tables_{number}.c" for number, _ in enumerate(_parts(contents))]
     blobs = {f"csrc/blobs_{number}.S": part for number, part in enumerate(_parts(_blob_names(contents)))}
-    own = ["csrc/tables.c", *tables, NAMED, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
-    shared = sorted({f"csrc/runtime/{name}" for name in runtime if name.endswith(".c")} - {NAMED})
+    own = ["csrc/module.c", "csrc/tables.c", *tables, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
+    shared = sorted(f"csrc/runtime/{name}" for name in runtime if name.endswith(".c"))
     names = [each.name for each in contents]
     gpu, cpu = any(each.share.gpu for each in contents), any(each.share.cpu for each in contents)
     return {

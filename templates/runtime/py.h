@@ -44,6 +44,8 @@ PyObject *aot_imported(int name);                              /* new reference:
 
 /* ------------------------------------------------------------------ callables (py_module.c, py_bind.c) */
 
+PyObject *aot_py_module(void); /* the extension module, for PyInit_*: its name is the one thing that differs between packages (module.c) */
+
 typedef struct aot_plain {                                     /* an argument as one pass of checks wants it (py_plain.c) */
   uint32_t words;                                              /* of workspace: its slot */
   uint32_t dtype, other;                                       /* the bytes of the element types that fit */

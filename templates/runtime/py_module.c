@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PASTE(a, b) a##b
-#define INIT_NAME(module) PASTE(PyInit_, module)               /* AOT_MODULE: name of the extension, from the build */
-
 static const char *const function_options[] = {[AOT_OPTION_STREAM] = "stream", [AOT_OPTION_OUT] = "out"};
 static const char *const kernel_options[] = {[AOT_KERNEL_STREAM] = "stream", [AOT_KERNEL_GRID] = "grid", [AOT_KERNEL_BLOCK] = "block",
                                              [AOT_KERNEL_SHARED] = "shared", [AOT_KERNEL_CLUSTER] = "cluster", [AOT_KERNEL_COOPERATIVE] = "cooperative",
@@ -318,4 +315,4 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "kernels", .m_doc = "Functions compiled ahead of time.", .m_methods = functions,
                                         .m_slots = slots};
 
-PyMODINIT_FUNC INIT_NAME(AOT_MODULE)(void) { return PyModuleDef_Init(&definition); }
+PyObject *aot_py_module(void) { return PyModuleDef_Init(&definition); }
