@@ -4,9 +4,10 @@ In: a division of a vector by a number, of a body. Out: the quotients, rounded a
 
 ``q = x * r`` with ``r = 1 / s`` is off by little more than the rounding; ``e = x - q * s``, exact in a fused operation,
 says by how much, and ``q + e * r`` is the right one (Markstein). Five instructions, where a division takes ten. Where
-that comes to nothing (zeros, whose signs it would lose, infinities, NaNs) ``q`` is right already. A divisor whose
-inverse overflows is made larger by a power of two, and so are the dividends: one that overflows then has an infinite
-quotient anyway.
+that comes to nothing (zeros, whose signs it would lose, infinities, NaNs) ``q`` is right already. A divisor below
+2**-64 is made larger by a power of two, and so are the dividends: its inverse might overflow, and ``e`` have no room
+for its bits. A dividend that overflows then has an infinite quotient anyway. With other divisors ``e`` is cut off where
+a dividend is below 2**-100, and the quotient may be the neighbour of the right one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from mlir.dialects import arith, math, scf, vector
 
 from aot import mlir
 
-_LEAST, _LARGER = 2.0**-126, 2.0**32
-"""Smaller divisors may have no inverse; that many times the smallest of them has one."""
+_LEAST, _LARGER = 2.0**-64, 2.0**64
+"""Smaller divisors are made so many times larger."""
 
 
 def by_one_number(op: ir.Operation, operands: Sequence[ir.Value]) -> bool:
