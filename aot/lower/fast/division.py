@@ -53,8 +53,11 @@ class Divisor:
     @staticmethod
     def of_blocks(extent: ir.Value, blocks: ir.Value) -> Divisor:
         """The same for numbers of blocks: no launch has more of them than 32 bits can tell."""
-        true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
-        return replace(Divisor.of(extent, blocks), small=true)
+        return Divisor.of(extent, blocks).short()
+
+    def short(self) -> Divisor:
+        """The same where all numbers are known to have 32 bits."""
+        return replace(self, small=arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result)
 
     def quotient(self, number: ir.Value) -> ir.Value:
         """In a kernel."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, llvm, memref, scf, vector
+from mlir.dialects import arith, memref, scf
 
 from aot.lower import rtcalls
 from aot.lower.fast import bodies, places
@@ -21,8 +21,6 @@ from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.chunks import Chunk, Evaluator
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Node, Source
-
-_WORD = 32
 
 
 @dataclass
@@ -37,8 +35,6 @@ class FlatEvaluator(Evaluator):
         flat = [node for node in nodes if self.places[node].flat]
         others = [node for node in nodes if node not in flat]
         super().prefetch(flat, chunks)
-        if others:
-            _hold([chunk.memo[("raw", node)] for chunk in chunks for node in flat if self.places[node].wide])
         for chunk in chunks:
             if others:
                 self._prefetch_indexed(others, chunk)
@@ -128,18 +124,3 @@ def _indices(place: Place, digits: Sequence[ir.Value]) -> list[ir.Value]:
 
 def _load(place: Place, digits: Sequence[ir.Value]) -> ir.Value:
     return memref.LoadOp(place.memory, _indices(place, digits)).result
-
-
-def _hold(values: Sequence[ir.Value]) -> None:
-    """Have LLVM leave loads of elements of two bytes where they are.
-
-    It would move them into the branches that use them, behind what finds other operands: bias and gelu of 16384 x 8192
-    numbers in f16 took 171 us on an H200, and 146 so. In f32 that changed little, and small arrays took longer.
-    """
-    half = _WORD // 2
-    for value in values:
-        kind = value.type
-        if isinstance(kind, ir.VectorType) and rtcalls.storage_bytes(kind.element_type) * 8 == half:
-            words = ir.VectorType.get([kind.shape[0] * half // _WORD], ir.IntegerType.get_signless(_WORD))
-            parts = bodies.unpack(vector.BitCastOp(words, value).result)
-            llvm.InlineAsmOp(None, parts, "", ",".join("r" * len(parts)), has_side_effects=True)

@@ -8,6 +8,8 @@ behind the last vector goes element by element; elsewhere everything does.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
@@ -32,28 +34,40 @@ _AT_ONCE = 4
 
 
 def launch(job: Job, width: int) -> None:
-    """Emit the kernel at the insertion point; where indices take long, another one for few elements."""
+    """Emit kernels at the insertion point; where indices take long, others for whole vectors and for few elements."""
+    whole = _whole_at_call(job, width)
+    if whole is None:
+        _sized(job, width, None)
+        return
+    branch = scf.IfOp(whole, has_else=True)
+    for block, each in ((branch.then_block, True), (branch.else_block, False)):
+        with ir.InsertionPoint(block):
+            _sized(_with_short_division(job) if each else job, width, each)
+            scf.YieldOp([])
+
+
+def _sized(job: Job, width: int, whole: bool | None) -> None:
     vectors, columns = _vectors_of(job), job.space.columns
     few = _FEW_BYTES // max(rtcalls.storage_bytes(place.element) for _, place in job.stores)
     if vectors == 1 or width == 1 or all(place.flat for place in job.places.values()):
-        _launch(job, width, vectors)
+        _launch(job, width, vectors, whole)
         return
     if columns.static is not None:
-        _launch(job, width, 1 if columns.static <= few else vectors)
+        _launch(job, width, 1 if columns.static <= few else vectors, whole)
         return
     condition = arith.CmpIOp(arith.CmpIPredicate.ule, columns.value, rtcalls.index(few)).result
     branch = scf.IfOp(condition, has_else=True)
     for block, each in ((branch.then_block, 1), (branch.else_block, vectors)):
         with ir.InsertionPoint(block):
-            _launch(job, width, each)
+            _launch(job, width, each, whole)
             scf.YieldOp([])
 
 
-def _launch(job: Job, width: int, vectors: int) -> None:
+def _launch(job: Job, width: int, vectors: int, whole: bool | None) -> None:
     tile = THREADS * (vectors * width if width > 1 else _AT_ONCE)
     columns, one = job.space.columns.value, rtcalls.index(1)
     blocks = arith.CeilDivUIOp(columns, rtcalls.index(tile)).result
-    fits = _fits(job, width)
+    fits = True if whole else _fits(job, width)
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(THREADS), one, one)).operation
     sizes = {"threads": THREADS, "vectors": vectors, "width": width}
     tiling.mark(op, job.region.kind, job.region.number, "pointwise", sizes)
@@ -68,13 +82,38 @@ def _launch(job: Job, width: int, vectors: int) -> None:
             _elements(job, arith.AddIOp(first, thread).result, behind)
             return
         with guard(None if fits is True else fits):
-            _vectors(job, width, vectors, first, thread)
-        if job.space.columns.static is not None and job.space.columns.static % width == 0 and fits is True:
+            _vectors(job, width, vectors, first, thread, whole)
+        if whole or (job.space.columns.static is not None and job.space.columns.static % width == 0 and fits is True):
             return
         left = arith.SubIOp(columns, arith.RemUIOp(columns, rtcalls.index(width)).result).result
         start = arith.MaxUIOp(first, left).result
         start = start if fits is True else arith.SelectOp(fits, start, first).result
         _elements(job, arith.AddIOp(start, thread).result, behind)
+
+
+def _whole_at_call(job: Job, width: int) -> ir.Value | None:
+    """Whether vectors are aligned and within the innermost loop, and 32 bits tell all numbers; None: no matter.
+
+    A kernel for this has no branches: what it reads first, it has not to wait for before it reads the rest.
+    """
+    if width == 1 or _must_be_whole(job) or all(place.flat or not place.loops for place in job.places.values()):
+        return None
+    whole = _whole(job, width)
+    if isinstance(whole, bool):
+        return None
+    whole = arith.AndIOp(whole, places.aligned([*_wide(job), *_read_by_bodies(job)])).result
+    for extent in job.space.column_loops:
+        if extent.divisor is not None:
+            whole = arith.AndIOp(whole, extent.divisor.small).result
+    return whole
+
+
+def _with_short_division(job: Job) -> Job:
+    """The same where 32 bits are enough for all numbers."""
+    loops = tuple(
+        each if each.divisor is None else replace(each, divisor=each.divisor.short()) for each in job.space.column_loops
+    )
+    return replace(job, space=replace(job.space, column_loops=loops))
 
 
 def _vectors_of(job: Job) -> int:
@@ -129,9 +168,10 @@ def _whole(job: Job, width: int) -> ir.Value | bool:
     return arith.CmpIOp(arith.CmpIPredicate.eq, rest, rtcalls.index(0)).result
 
 
-def _prepared(job: Job, width: int) -> FlatEvaluator:
+def _prepared(job: Job, width: int, whole: bool | None) -> FlatEvaluator:
     """An evaluator that has what is one for all."""
-    whole = True if width == 1 or _must_be_whole(job) else _whole(job, width)
+    if whole is None:
+        whole = True if width == 1 or _must_be_whole(job) else _whole(job, width)
     code = FlatEvaluator(job.region, job.places, job.space, width, MASKED, rtcalls.index(0), whole=whole)
     for source in job.region.sources():
         if not code.varies(source):
@@ -139,8 +179,8 @@ def _prepared(job: Job, width: int) -> FlatEvaluator:
     return code
 
 
-def _vectors(job: Job, width: int, vectors: int, first: ir.Value, thread: ir.Value) -> None:
-    code, columns = _prepared(job, width), job.space.columns
+def _vectors(job: Job, width: int, vectors: int, first: ir.Value, thread: ir.Value, whole: bool | None) -> None:
+    code, columns = _prepared(job, width, whole), job.space.columns
     exact = columns.static is not None and columns.static % (THREADS * vectors * width) == 0
     begin = arith.AddIOp(first, arith.MulIOp(thread, rtcalls.index(width)).result).result
     chunks = []
@@ -161,7 +201,7 @@ def _elements(job: Job, first: ir.Value, behind: ir.Value) -> None:
             column = bodies.plus(loop.induction_variable, number * THREADS)
             valid = arith.CmpIOp(arith.CmpIPredicate.ult, column, behind).result if number else None
             chunks.append(Chunk(column, column, valid))
-        _compute_and_store(job, _prepared(job, 1), chunks)
+        _compute_and_store(job, _prepared(job, 1, None), chunks)
         scf.YieldOp([])
 
 
