@@ -24,6 +24,8 @@ from aot.toolchain import Toolchain
 
 _THREADS = re.compile(rb"(-split-compile[ =])\d+")
 """Where a cubin tells how it was made."""
+_FEWEST = 2
+"""Threads: with one alone ptxas puts symbols in another order."""
 REGISTERS_PER_GRAIN = 256
 """Registers are given to a warp in grains of this many."""
 WARPS_PER_GRAIN = 4
@@ -35,10 +37,10 @@ def assemble(
 ) -> tuple[bytes, str]:
     """The cubin of PTX, and what ptxas said; its errors are in the user's terms. ``subject`` is the source.
 
-    The cubin is the same whatever the number of threads: kernels are compiled each by itself then, also by one.
+    The cubin is the same whatever the number of threads.
     """
     if tools.threads:
-        options = (*options, f"{toolchain.SPLIT}={threads}")
+        options = (*options, f"{toolchain.SPLIT}={max(_FEWEST, threads)}")
     with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
         file, made = Path(folder, "image.ptx"), Path(folder, "image.cubin")
         fileset.write_file(file, text)
@@ -48,7 +50,7 @@ def assemble(
             raise death(words, subject, target.name, tools)
         if done.returncode:
             raise failure(words, text.decode(), subject, target.name, tools)
-        return _THREADS.sub(rb"\g<1>1", fileset.read_file(made)), words
+        return _THREADS.sub(rb"\g<1>%d" % _FEWEST, fileset.read_file(made)), words
 
 
 @dataclass(frozen=True)

@@ -538,3 +538,24 @@ REFUSED = {
 def test_ready_binaries_that_are_refused(make: object, message: str, given: list[Given]) -> None:
     with pytest.raises(LoweringError, match=message):
         fatbin.adopt("ready", make(given))  # type: ignore[operator]
+
+
+def test_threads_of_ptxas_change_nothing(tools: Toolchain) -> None:
+    """Not even with a division of 64 bits, for which ptxas adds a function, behind a kernel with shared memory."""
+    kernel = """
+.visible .entry {name}(.param .u64 p, .param .u64 n) {{
+  .reg .b64 %a<6>;
+  ld.param.u64 %a1, [p];
+  ld.param.u64 %a2, [n];
+  {code}
+  st.global.u64 [%a1], %a4;
+  ret;
+}}
+"""
+    head = ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 16 .b8 room[];\n"
+    shared = "mov.b64 %a3, room; st.shared.u64 [%a3], %a2; bar.sync 0; ld.shared.u64 %a4, [%a3+8];"
+    text = head + kernel.format(name="a", code=shared) + kernel.format(name="b", code="div.u64 %a4, %a1, %a2;")
+    made = [ptxas.assemble(text.encode(), target("sm_90a"), PATH, tools, ("-v",), threads) for threads in (1, 2, 4)]
+    assert tools.threads
+    assert len({data for data, _ in made}) == 1
+    assert len({ptxas.report(words) for _, words in made}) == 1

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mlir import ir
+
 from aot import mlir
 from aot.lower import level, search
 
@@ -37,9 +39,14 @@ def count(module: mlir.Module) -> int:
     kernels = [op for op in functions if level.is_kernel(op)]
     others = [op for op in functions if op not in kernels and not mlir.symbol_name(op).startswith(_LIBRARY)]
     pieces = min(_MOST, len(kernels), sum(map(_size, kernels)) // _OPERATIONS)
-    if others or pieces < 2 or any(_UNIQUE in str(op) for op in search.named(module, "llvm.inline_asm")):
+    if others or pieces < 2 or any(map(_is_numbered, search.named(module, "llvm.inline_asm"))):
         return 1
     return pieces
+
+
+def _is_numbered(assembly: mlir.Operation) -> bool:
+    # The text of the operation would have all of its function read.
+    return _UNIQUE in ir.StringAttr(assembly.attributes["asm_string"]).value
 
 
 def keep(module: mlir.Module, piece: Piece) -> None:
