@@ -121,7 +121,10 @@ def like(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def _approximated(op: ir.Operation, operands: Sequence[ir.Value], width: int) -> ir.Value:
-    """The operation as the hardware does it; many divisions by one number become products with its inverse."""
+    """The operation as the hardware does it; many divisions by one number become products with its inverse.
+
+    Numbers below 2^-128 have none: what is divided by one of them becomes infinite, and 0 NaN.
+    """
     is_vector = [isinstance(value.type, ir.VectorType) for value in operands]
     if op.name == "arith.divf" and is_vector == [True, False]:
         one = arith.ConstantOp(operands[1].type, 1.0).result
