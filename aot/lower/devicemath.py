@@ -14,6 +14,7 @@ from mlir.dialects import arith, gpu, scf, vector
 
 from aot import mlir
 from aot.arch import WARP
+from aot.lower import literals
 
 _SHUFFLED_BITS = (32, 64)
 """Widths that threads can exchange; narrower values travel in 32 bits."""
@@ -176,13 +177,7 @@ def _is_moderate(value: mlir.Value) -> bool:
 
 
 def _constant_number(value: mlir.Value) -> float | None:
-    """The number of a constant, or that all elements of a constant vector have."""
-    made_by = mlir.owner(value)
-    if isinstance(made_by, ir.Block) or made_by.name != "arith.constant":
-        return None
-    number = made_by.attributes["value"]
-    if isinstance(number, ir.DenseElementsAttr):
-        number = number.get_splat_value() if number.is_splat else None
+    number = literals.element(value)
     return float(number.value) if isinstance(number, ir.FloatAttr) else None
 
 

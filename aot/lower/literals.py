@@ -27,6 +27,14 @@ def real(value: mlir.Value) -> float | None:
     return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
 
 
+def element(value: mlir.Value) -> ir.Attribute | None:
+    """The number of a constant, or that all elements of a constant vector or tensor have, as an attribute."""
+    attribute = _attribute(value)
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return attribute.get_splat_value() if attribute.is_splat else None
+    return attribute
+
+
 def is_zero(value: mlir.Value) -> bool:
     """Whether it is a constant zero, of either kind."""
     return whole(value) == 0 or real(value) == 0.0

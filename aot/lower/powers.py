@@ -12,6 +12,7 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from aot import mlir
+from aot.lower import literals
 
 _MOST = 1 << 16
 """Constant exponents beyond are left to the function."""
@@ -69,14 +70,9 @@ def _power(op: mlir.Operation) -> mlir.Value | None:
 
 def _known(exponent: mlir.Value) -> int | None:
     """A constant exponent that is not too large."""
-    made_by = mlir.owner(exponent)
-    if isinstance(made_by, ir.Block) or made_by.name != "arith.constant":
+    value = literals.element(exponent)
+    if value is None:
         return None
-    value = made_by.attributes["value"]
-    if isinstance(value, ir.DenseElementsAttr):
-        if not value.is_splat:
-            return None
-        value = value.get_splat_value()
     number = int(ir.IntegerAttr(value).value)
     return number if abs(number) <= _MOST else None
 
