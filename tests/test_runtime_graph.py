@@ -111,8 +111,7 @@ def test_loops_take_one_buffer(core: Core) -> None:
 def test_chain_of_a_call_does_not_take_what_another_frees(core: Core) -> None:
     """A chain does not come after what the caller's stream does from here on, nor the other way round."""
     stream = capture(core)
-    core.call("stream", flags=FORK)
-    chain = core.call("stream", flags=FORK).values[0]
+    chain = core.call("stream", flags=FORK, stream=stream).values[0]
     core.fake("capture_into", chain, core.fake("graph_of", stream))
     script = "stream | gpualloc 64 $0 | gpufree $1 $0 | gpualloc 64 | gpufree $3 | gpualloc 64 $0 | gpualloc 64"
     values = core.call(script, flags=FORK, stream=stream).values
