@@ -35,6 +35,8 @@ Block = Any
 KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
 """Operations whose bodies run on the device."""
 
+DEBUG_INFO = b"di_"
+"""In the text of a source whose locations carry debug information of the LLVM dialect; bytecode may have any."""
 DISTRIBUTION = "xtc-mlir-python-bindings"
 """What the extra ``build`` installs; others may provide the same module."""
 _UNNAMED = "-"
@@ -104,7 +106,7 @@ def context(mark: Callable[[str], None] | None = None) -> Iterator[Context]:
     ir = bindings()
     importlib.import_module("mlir.passmanager")
     with readycontext.take(ir) as ctx, ir.Location.unknown():
-        ctx.aot_path, ctx.aot_lines, ctx.aot_mark, ctx.aot_warnings = "", [], mark, []
+        ctx.aot_path, ctx.aot_lines, ctx.aot_mark, ctx.aot_warnings, ctx.aot_debug = "", [], mark, [], True
 
         def keep_warning(diagnostic: Any) -> bool:
             # Errors come with the exception; here arrive warnings and remarks only.
@@ -122,6 +124,7 @@ def parse(data: bytes, path: str, ctx: Context) -> Module:
     """Parse and verify text or bytecode; ``path`` is the name that messages use."""
     ctx.aot_path = path
     is_bytecode = data.startswith(b"ML\xefR")
+    ctx.aot_debug = is_bytecode or DEBUG_INFO in data
     ctx.aot_lines = [] if is_bytecode else data.decode("utf-8", "replace").splitlines()
     mark(ctx, "parsing")
     ir = bindings()

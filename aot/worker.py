@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import traceback
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,11 +29,14 @@ PACKED = 1
 
 def prepare(toolkit: str | None, cuda: int | None) -> None:
     """Loads everything that jobs need into this process, of which they are forks."""
-    mlir.load()
-    fatbin.load()
-    cubin.load()
-    importlib.import_module("aot.onesource")
-    toolchain.find(toolkit, cuda)
+    # The tools answer while modules are imported.
+    with ThreadPoolExecutor(1) as thread:
+        tools = thread.submit(toolchain.find, toolkit, cuda)
+        mlir.load()
+        fatbin.load()
+        cubin.load()
+        importlib.import_module("aot.onesource")
+        tools.result()
 
 
 def compile_job(todo: CompileJob, mark: Mark, crew: Crew, levels: Levels) -> JobDone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 import tempfile
 from collections.abc import Sequence
@@ -559,3 +560,40 @@ def test_threads_of_ptxas_change_nothing(tools: Toolchain) -> None:
     assert tools.threads
     assert len({data for data, _ in made}) == 1
     assert len({ptxas.report(words) for _, words in made}) == 1
+
+
+DEBUG = """
+#file = #llvm.di_file<"k.c" in "/">
+#unit = #llvm.di_compile_unit<id = distinct[0]<>, sourceLanguage = DW_LANG_C, file = #file, isOptimized = true,
+  emissionKind = LineTablesOnly>
+#of = #llvm.di_subprogram<id = distinct[1]<>, compileUnit = #unit, scope = #file, name = "f", file = #file, line = 1,
+  scopeLine = 1, subprogramFlags = Definition>
+gpu.module @k {
+  llvm.func @f(%p: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {
+    %x = llvm.load %p : !llvm.ptr -> f32 loc("k.c":2:1)
+    llvm.store %x, %p : f32, !llvm.ptr loc("k.c":3:1)
+    llvm.return loc("k.c":4:1)
+  } loc(fused<#of>["k.c":1:1])
+}
+"""
+
+
+@pytest.mark.parametrize("as_bytecode", [False, True])
+def test_debug_information_of_a_source_is_left_out(tools: Toolchain, as_bytecode: bool) -> None:
+    """With it ptxas refuses to optimise."""
+    data = DEBUG.encode()
+    if as_bytecode:
+        written = io.BytesIO()
+        with mlir.context() as ctx:
+            mlir.parse(data, PATH, ctx).operation.write_bytecode(written)
+        data = written.getvalue()
+    with mlir.context() as ctx:
+        isolated = device.isolate(mlir.parse(data, PATH, ctx))
+        assert "#llvm.di_subprogram" in isolated.operation.get_asm(enable_debug_info=True)
+        lowering = Lowering(isolated)
+        assert ".loc" not in binary.translate(lowering.lower(DeviceJob(target("sm_80"), (8, 0))), tools).decode()
+        # Of a source without any, nobody looks.
+        ctx.aot_debug = False
+        assert (
+            "\t.loc" in binary.translate(Lowering(isolated).lower(DeviceJob(target("sm_80"), (8, 0))), tools).decode()
+        )

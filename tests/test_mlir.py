@@ -9,6 +9,7 @@ import pytest
 
 from aot import mlir
 from aot.errors import AotError, LoweringError, SourceError, ToolMissing
+from aot.lower import search
 from aot.model import Location
 
 PATH = "kernels/bad.mlir"
@@ -125,6 +126,40 @@ def test_questions_about_operations() -> None:
         assert mlir.symbol_name(found["gpu.return"]) == ""
         assert mlir.owner(found["gpu.printf"].operands[0]) == found["gpu.thread_id"]
         assert [op.name for op in mlir.walk(module)][-1] == "builtin.module"
+
+
+def test_operations_outside_of_kernels() -> None:
+    text = b"""
+func.func @f(%n: index, %c: i1) {
+  %r = scf.if %c -> (index) {
+    scf.yield %n : index
+  } else {
+    gpu.launch blocks(%a, %b, %d) in (%e = %n, %g = %n, %h = %n) threads(%i, %j, %k) in (%l = %n, %m = %n, %o = %n) {
+      %p = arith.addi %i, %a : index
+      gpu.terminator
+    }
+    scf.yield %n : index
+  }
+  return
+}
+gpu.module @k { gpu.func @g() kernel { gpu.return } }
+"""
+    with mlir.context() as ctx:
+        module = mlir.parse(text, "f.mlir", ctx)
+        found = search.on_host(module.operation)
+        assert found == [op for op in mlir.walk(module) if not mlir.inside_kernel(op)]
+        assert [op.name for op in found if "." in op.name] == [
+            *(
+                "scf.yield",
+                "gpu.launch",
+                "scf.yield",
+                "scf.if",
+                "func.return",
+                "func.func",
+                "gpu.module",
+                "builtin.module",
+            )
+        ]
 
 
 def test_missing_bindings_say_what_to_install() -> None:

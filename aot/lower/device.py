@@ -194,7 +194,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     """A copy in the LLVM and NVVM dialects, verified once; it is needed for ``target`` first, as messages say."""
     module = isolate(given)
     what = f"lowering to {target.name}"
-    if _has_debug_info(module):
+    if module.context.aot_debug and _has_debug_info(module):
         # With debug information ptxas refuses to optimise; without any, the pass would still drop the
         # places that kernel assertions print.
         mlir.run_passes(module, ["gpu.module(strip-debuginfo)"], what, verified=False)

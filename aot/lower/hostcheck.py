@@ -11,7 +11,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
-from aot.lower import views
+from aot.lower import search, views
 
 _DIALECTS = frozenset({"arith", "index", "math", "cf", "ub", "complex", "llvm", "builtin"})
 _OPS = (
@@ -29,11 +29,7 @@ _ON_HOST_MEMORY = frozenset({"memref.load", "memref.store", "memref.alloca"})
 
 def check(module: ir.Module) -> None:
     """LoweringError unless all host code is of the allowed kinds."""
-    problems = [
-        mlir.diagnostic_at(op, _reason(op))
-        for op in mlir.walk(module)
-        if not mlir.inside_kernel(op) and not _allowed(op)
-    ]
+    problems = [mlir.diagnostic_at(op, _reason(op)) for op in search.on_host(module.operation) if not _allowed(op)]
     if problems:
         raise LoweringError(
             f"{module.context.aot_path}: operations that cannot be put on the device", diagnostics=_once(problems)

@@ -13,6 +13,7 @@ from mlir import ir
 from mlir.dialects import linalg
 
 from aot import mlir
+from aot.lower import search
 
 _GENERALIZE = "func.func(linalg-generalize-named-ops)"
 
@@ -28,7 +29,7 @@ def parallel_first(module: ir.Module) -> None:
 
 
 def _operations(module: ir.Module) -> list[ir.Operation]:
-    return [op for op in mlir.walk(module) if op.name.startswith("linalg.") and not mlir.inside_kernel(op)]
+    return [op for op in search.on_host(module.operation) if op.name.startswith("linalg.")]
 
 
 def _order(op: ir.Operation) -> list[int] | None:

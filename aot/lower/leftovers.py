@@ -17,7 +17,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import effects, rtcalls, views
+from aot.lower import effects, rtcalls, search, views
 from aot.lower.demand import Demand
 from aot.lower.effects import Kind
 from aot.lower.onethread import Group, outline
@@ -183,8 +183,8 @@ def _follows(op: mlir.Operation, value: mlir.Value, demand: Demand) -> bool:
 
 
 def _refuse_rest(function: mlir.Operation) -> None:
-    for op in mlir.walk(function):
-        if mlir.inside_kernel(op) or op.name in _WITHOUT_ACCESS or effects.is_pure(op):
+    for op in search.on_host(function):
+        if op.name in _WITHOUT_ACCESS or effects.is_pure(op):
             continue
         arrays = [value for value in op.operands if views.is_memref(value) and not views.is_host(value)]
         if arrays:

@@ -26,6 +26,18 @@ def named(op: mlir.Operation, *names: str) -> list[mlir.Operation]:
     return found
 
 
+def on_host(op: mlir.Operation) -> list[mlir.Operation]:
+    """The operations of ``walk`` that are not inside a kernel, ``op`` included."""
+    found: list[mlir.Operation] = []
+    if op.name not in mlir.KERNEL_SCOPES:
+        for region in op.regions:
+            for block in region.blocks:
+                for each in block.operations:
+                    found += on_host(each.operation)
+    found.append(op)
+    return found
+
+
 def holds(op: mlir.Operation, name: str) -> bool:
     """Whether an operation of this name is in ``op``, or is it; looks no further than the first."""
     result, order = ir.WalkResult, ir.WalkOrder.PRE_ORDER

@@ -16,13 +16,14 @@ from mlir import ir
 from mlir.dialects import gpu
 
 from aot import mlir
-from aot.lower import asyncform, level, symbols, views
+from aot.lower import asyncform, level, search, symbols, views
 from aot.lower.memory import HOST, MIXED, Spaces
 from aot.lower.rtcalls import LOADS
 from aot.model import FORK, HOST_SYNC, MESSAGES, READS_DEVICE, SERIAL
 
 SPEAKING = frozenset({"gpu.printf", "cf.assert"})
 """Device operations after which the host has something to say."""
+_CALLS = ("llvm.call", "func.call")
 SPEAKING_CALLEES = frozenset({"vprintf", "__assertfail"})
 
 
@@ -46,11 +47,12 @@ LAUNCHES = ("gpu.launch", "gpu.launch_func")
 
 def messages(function: mlir.Operation, module: mlir.Module) -> bool:
     """Whether a kernel launched by the function prints or asserts; also for tensor-level functions."""
-    ops = [op for each in level.reachable(function, module) for op in mlir.walk(each)]
+    code = level.reachable(function, module)
+    ops = [op for each in code for op in search.named(each, *SPEAKING, *_CALLS)]
     if any(_speaks(op) for op in ops if mlir.inside_kernel(op)):
         return True
-    launched = {path for each in level.reachable(function, module) for path in _launched(each)}
-    return bool(launched & _speaking_kernels(module))
+    launched = {path for each in code for path in _launched(each)}
+    return bool(launched) and bool(launched & _speaking_kernels(module))
 
 
 def with_reads(known: tuple[str, ...], function: mlir.Operation, module: mlir.Module) -> tuple[str, ...]:
@@ -86,14 +88,14 @@ def _forks(host: list[mlir.Operation]) -> bool:
 def _speaks(op: mlir.Operation) -> bool:
     if op.name in SPEAKING:
         return True
-    if op.name not in ("llvm.call", "func.call") or "callee" not in op.attributes:
+    if op.name not in _CALLS or "callee" not in op.attributes:
         return False
     return ir.FlatSymbolRefAttr(op.attributes["callee"]).value in SPEAKING_CALLEES
 
 
 def _launched(op: mlir.Operation) -> set[symbols.Path]:
     """(module, kernel) of all gpu.launch_func in ``op``."""
-    return {symbols.path(each.attributes["kernel"]) for each in mlir.walk(op) if each.name == "gpu.launch_func"}
+    return {symbols.path(each.attributes["kernel"]) for each in search.named(op, "gpu.launch_func")}
 
 
 def _speaks_binary(binary: mlir.Operation) -> bool:
@@ -108,13 +110,12 @@ def _speaking_kernels(module: mlir.Module) -> set[symbols.Path]:
     A module counts as a whole: which device functions a kernel calls is not worth following.
     """
     found = set()
-    for container in mlir.walk(module):
+    for container in search.named(module, "gpu.binary", "gpu.module"):
         if container.name == "gpu.binary" and _speaks_binary(container):
             found |= {path for path in _launched(module) if path[0] == mlir.symbol_name(container)}
         if container.name != "gpu.module":
             continue
-        inner = mlir.walk(container)
-        if any(_speaks(op) for op in inner):
-            names = [mlir.symbol_name(op) for op in inner if level.is_kernel(op)]
+        if any(map(_speaks, search.named(container, *SPEAKING, *_CALLS))):
+            names = [mlir.symbol_name(op) for op in mlir.walk(container) if level.is_kernel(op)]
             found |= {(mlir.symbol_name(container), name) for name in names}
     return found
