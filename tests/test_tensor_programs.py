@@ -576,3 +576,23 @@ def more_operations(p: cpurun.Program) -> None:
     x, y = np.arange(-50, 50, 7), np.arange(1, 16)
     larger = np.maximum(-(-x // y), np.abs(x // y))
     same(p.call("intops", x, y).results[0], [int(value).bit_count() if value >= 0 else -1 for value in larger])
+
+
+@check
+def unit_slices(p: cpurun.Program) -> None:
+    x, row = random(2, 3, 4), random(1, 2)
+    same(p.call("column", x, 2, 3).results[0], x[:1, :, 2])
+    put = x.copy()
+    put[:1, :2, 3] = row
+    same(p.call("put", row, x, 3).results[0], put)
+    known = np.arange(144, dtype="i4").reshape(1, 4, 1, 3, 4, 3)
+    same(p.call("known", known).results[0], known[:, 1:, 0, :1, ::2][:, :, :, :2])
+    y, z = random(2, 2, 2, 1, 2, 2), random(1, 1, 4, 1, 1, 1).astype("f2")
+    sums, last = p.call("strides", y, z).results
+    same(sums, 2 * y[:, 1:, 0])
+    same(last, z[:, :, 3, 0])
+    wide, into = random(4, 1, 5), random(1, 5, 4)
+    same(p.call("put_in_parallel", wide, into).results[0], 2 * wide.transpose(1, 2, 0))
+    numbers = np.arange(12, dtype="i4").reshape(3, 4)
+    always, never, zero = p.call("alike", numbers).results
+    assert always.all() and not never.any() and not zero.any() and zero.shape == (3, 4)

@@ -25,6 +25,7 @@ from aot.lower import (
     captures,
     constants,
     cost,
+    elementwise,
     frontend,
     grid,
     hostcheck,
@@ -45,6 +46,7 @@ from aot.lower import (
     smallfloat,
     tiling,
     turnedfactors,
+    unitslices,
     vectors,
 )
 from aot.lower.contract import dispatch as contractions
@@ -131,6 +133,8 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     frontend.run_scripts(module)
     frontend.refuse(module)
     frontend.decompose(module, masked_zeros=options.masked_zeros)
+    unitslices.settle(module)
+    elementwise.lower_foldable(module)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
     if options.wide_accumulation:
         numerics.widen(module)
