@@ -201,6 +201,8 @@ def buffers(p: cpurun.Program) -> None:
     expected = np.exp(a)
     assert p.call("stack", a).swept == 0
     same(a, expected)
+    a = random(5, 7).astype("f2")[:, ::2]
+    assert p.call("unread", a).swept == 0
 
 
 @check

@@ -132,6 +132,18 @@ def test_a_wish_is_refused(shape: Any, table: str, message: str) -> None:
         kernels(text(shape), Options(wishes=wishes(table, name)))
 
 
+def test_work_that_nothing_reads_has_no_schedule() -> None:
+    kind = "memref<64xf32>"
+    source = f"""func.func @f(%x: {kind}) {{
+      %t = memref.alloc() : {kind}
+      memref.copy %x, %t : {kind} to {kind}
+      return
+    }}"""
+    assert kernels(source, Options()) == []
+    with pytest.raises(ConfigError, match=r"region 1 \(pointwise\): nothing that it writes is read"):
+        kernels(source, Options(wishes=wishes("width = 1", "f")))
+
+
 def test_a_region_that_is_not_there() -> None:
     both = wishes("[source.s.function.two.region.3]\nwidth = 1", "two")
     with pytest.raises(ConfigError, match=r"aot\.toml:3: .*region\.3\]: the function has 2 regions"):

@@ -50,3 +50,12 @@ func.func @stack(%a: memref<8xf32>) {
   linalg.copy ins(%t : memref<8xf32>) outs(%a : memref<8xf32>)
   return
 }
+func.func @unread(%a: memref<?x?xf16, strided<[?, ?], offset: ?>>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = memref.dim %a, %c0 : memref<?x?xf16, strided<[?, ?], offset: ?>>
+  %n = memref.dim %a, %c1 : memref<?x?xf16, strided<[?, ?], offset: ?>>
+  %t = memref.alloc(%m, %n) : memref<?x?xf16>
+  memref.copy %a, %t : memref<?x?xf16, strided<[?, ?], offset: ?>> to memref<?x?xf16>
+  return
+}

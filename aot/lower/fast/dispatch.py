@@ -172,12 +172,14 @@ def _emit(region: Region, choice: Choice) -> str:
     """Emit a region; or why no class covers it."""
     if not region.columns:
         return "a single element"
+    if not region.stores and choice.asks:
+        return "nothing that it writes is read"
     with ir.InsertionPoint(region.last), region.last.location:
         space = places.space(region)
         sources = {source: places.place(source, region, space) for source in region.sources()}
         stores = tuple((store, places.place(store, region, space)) for store in region.stores)
         job = Job(region, space, sources, stores)
-        reason = _emit_class(job, choice)
+        reason = _emit_class(job, choice) if region.stores else ""
     if reason:
         return reason
     for each in region.freed:
