@@ -3,8 +3,8 @@
 ``generate``. In: a tensor that gives type and extents of the result, and a function that builds one element from its
 indices. Out: a ``linalg.generic`` without inputs, which fuses and bufferizes like any other.
 
-``lower_foldable``. In: integers of a tensor of dynamic extents, compared or combined (``xori``) with themselves: MLIR
-would fold that to a constant of such a type, and abort. Out: ``tensor.splat`` of the value.
+``lower_foldable``. In: comparisons and exclusive ors of integer tensors of dynamic extents. Out: ``linalg.generic``.
+MLIR would fold those whose operands are, or become, the same to a constant of such a type, and abort.
 
 ``lower_bitcasts``. In: ``tensor.bitcast``, which has no bufferization. Out: ``arith.bitcast``, which is elementwise.
 """
@@ -49,31 +49,32 @@ def lower_bitcasts(module: ir.Module) -> None:
 
 
 def lower_foldable(module: ir.Module) -> None:
-    """Replace comparisons and exclusive ors of a tensor with itself by tensors of their one value."""
-    for op in [each for each in mlir.walk(module) if _folds(each)]:
-        kind, given = ir.RankedTensorType(op.results[0].type), op.operands[0]
-        with ir.InsertionPoint(op), op.location:
-            dynamic = [extent(given, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
-            one = ir.IntegerAttr.get(kind.element_type, int(op.name == _COMPARE and _holds_of_equals(op)))
-            alike = tensor.SplatOp(kind, arith.ConstantOp(kind.element_type, one), dynamic)
-        op.results[0].replace_all_uses_with(alike.result)
-        op.erase()
+    """Replace comparisons and exclusive ors of integer tensors of dynamic extents."""
+    for op in [each for each in mlir.walk(module) if each.name in _FOLDABLE]:
+        kind = op.results[0].type
+        if isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape:
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(_each_element(op, kind))
+            op.erase()
 
 
-_COMPARE = "arith.cmpi"
+_FOLDABLE = ("arith.cmpi", "arith.xori")
 
 
-def _folds(op: ir.Operation) -> bool:
-    if op.name not in (_COMPARE, "arith.xori") or op.operands[0] != op.operands[1]:
-        return False
-    kind = op.operands[0].type
-    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
-
-
-def _holds_of_equals(comparison: ir.Operation) -> bool:
-    predicates = arith.CmpIPredicate
-    either = {predicates.eq, predicates.sle, predicates.sge, predicates.ule, predicates.uge}
-    return ir.IntegerAttr(comparison.attributes["predicate"]).value in {int(each) for each in either}
+def _each_element(op: ir.Operation, kind: ir.RankedTensorType) -> ir.Value:
+    """What an elementwise operation computes, element by element."""
+    given = list(op.operands)
+    into = empty(kind, [extent(given[0], axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)])
+    maps = [ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))] * (len(given) + 1)
+    parallel = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank
+    generic = linalg.GenericOp([kind], given, [into], ir.ArrayAttr.get(maps), ir.ArrayAttr.get(parallel))
+    elements = [ir.ShapedType(value.type).element_type for value in (*given, into)]
+    body = generic.regions[0].blocks.append(*elements)
+    with ir.InsertionPoint(body):
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        done = ir.Operation.create(op.name, elements[-1:], list(body.arguments)[:-1], attributes)
+        linalg.YieldOp(list(done.results))
+    return generic.results[0]
 
 
 def empty(kind: ir.RankedTensorType, dynamic: Sequence[ir.Value]) -> ir.Value:

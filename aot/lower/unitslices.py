@@ -2,8 +2,9 @@
 
 In: functions on tensors, before any pass. Out: the same. MLIR takes the first dimensions of size 1 for those that a
 slice leaves out, whatever its type says: ``[1, %n, 1]`` to ``tensor<1x?xf32>`` becomes a ``tensor<?x1xf32>``, which is
-another shape or a failure of the pass. Where that makes a difference the slice keeps all dimensions, and a reshape
-leaves them out. Strides of dimensions of size 1 mean nothing, and are 1: MLIR finds dimensions by strides, too.
+another shape or a failure of the pass. Of buffers it looks for those that have strides of the sliced one, and finds
+none, or others, where the slice has steps. So where it makes a difference the slice keeps all dimensions, and a reshape
+leaves them out. Steps along dimensions of size 1 mean nothing, and are 1.
 
 ``extract_slice %x[0, 0, %i] [1, %n, 1] [1, 1, 1]`` to ``tensor<1x?xf32>``  becomes  one to ``tensor<1x?x1xf32>`` and
 ``collapse_shape [[0], [1, 2]]``.
@@ -31,12 +32,15 @@ class _Slice:
     """A slice, and which dimensions its type leaves out."""
 
     sizes: tuple[ir.Value | int, ...]
+    steps: tuple[ir.Value | int, ...]
     kind: ir.RankedTensorType
     """Of the piece, without the dimensions that are left out."""
     left_out: frozenset[int]
 
     def is_ambiguous(self) -> bool:
-        """Whether leaving out the first dimensions of size 1 instead would be another shape."""
+        """Whether leaving out the first dimensions of size 1 instead would be another shape, or there are steps."""
+        if any(step != 1 for step in self.steps):
+            return True
         ones = _ones(self.sizes)
         first = [axis for axis, one in enumerate(ones) if one][: len(self.left_out)]
         whole = list(range(len(ones)))
@@ -113,8 +117,8 @@ def _place(op: ir.Operation) -> ir.Operation:
 def _read(op: ir.Operation) -> _Slice:
     piece = op.results[0] if op.name == _OUT else op.operands[0]
     kind = ir.RankedTensorType(piece.type)
-    sizes = _parts(op)[1]
-    return _Slice(tuple(sizes), kind, _left_out(sizes, kind.shape))
+    _, sizes, steps = _parts(op)
+    return _Slice(tuple(sizes), tuple(steps), kind, _left_out(sizes, kind.shape))
 
 
 def _left_out(sizes: Sequence[ir.Value | int], extents: Sequence[int]) -> frozenset[int]:
