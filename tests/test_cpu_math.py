@@ -70,3 +70,22 @@ def test_exp_f64(variant: str) -> None:
     assert (np.abs(got - exact)[finite] / np.spacing(exact.astype("f8")[finite])).max() <= MAX_ULPS
     assert list(got[-4:-1]) == [1, np.inf, 0]
     assert np.isnan(got[-1])
+
+
+@pytest.mark.parametrize("kind", ["i8", "i32", "index"])
+def test_powers_of_integers(kind: str) -> None:
+    text = (
+        f"func.func @f(%x: tensor<?x{kind}>, %n: tensor<?x{kind}>) -> tensor<?x{kind}> {{\n"
+        f"  %r = math.ipowi %x, %n : tensor<?x{kind}>\n  return %r : tensor<?x{kind}>\n}}\n"
+        f"func.func @one(%x: {kind}, %n: {kind}) -> {kind} {{\n"
+        f"  %r = math.ipowi %x, %n : {kind}\n  return %r : {kind}\n}}"
+    )
+    done = cpucall.build(text, cpucall.runnable()[0])
+    x, n = (each.ravel() for each in np.meshgrid(np.arange(-4, 5), np.arange(-2, 7)))
+    # One over zero is left to whoever asks for it.
+    x, n = x[(x != 0) | (n >= 0)], n[(x != 0) | (n >= 0)]
+    whole = np.array([int(a) ** int(b) if b >= 0 else int(1 / int(a) ** -int(b)) for a, b in zip(x, n, strict=True)])
+    dtype = {"i8": "i1", "i32": "i4", "index": "i8"}[kind]
+    given = x.astype(dtype), n.astype(dtype)
+    np.testing.assert_array_equal(done.call("f", *given).results[0], whole.astype(dtype))
+    assert done.call("one", -3, 3).results == [-27]

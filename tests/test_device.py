@@ -136,6 +136,11 @@ BODIES = {
     "scf.parallel (%p) = (%c0) to (%i) step (%c1) { memref.store %z, %a[%p] : memref<?xf32> }",
     "integer power": "%p = arith.index_cast %i : index to i32\n%q = math.ipowi %p, %p : i32\n"
     "%f = arith.sitofp %q : i32 to f32\nmemref.store %f, %a[%i] : memref<?xf32>",
+    "integer powers of a vector": "%b = arith.index_cast %i : index to i32\n"
+    "%v = vector.broadcast %b : i32 to vector<4xi32>\n"
+    "%q = math.ipowi %v, %v : vector<4xi32>\n%f = arith.sitofp %q : vector<4xi32> to vector<4xf32>\n"
+    "vector.store %f, %a[%i] : memref<?xf32>, vector<4xf32>",
+    "power of an index": "%q = math.ipowi %i, %i : index\nmemref.store %z, %a[%q] : memref<?xf32>",
     "clamp and truncation": "%x = memref.load %a[%i] : memref<?xf32>\n%t = math.trunc %x : f32\n"
     "%c = math.clampf %t to [%z, %x] : f32\nmemref.store %c, %a[%i] : memref<?xf32>",
     "subgroup reduction": "%x = memref.load %a[%i] : memref<?xf32>\n%r = gpu.subgroup_reduce add %x : (f32) -> (f32)\n"

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf, vector
+from mlir.dialects import arith, gpu, vector
 
 from aot import mlir
 from aot.arch import WARP
-from aot.lower import literals
+from aot.lower import integerpowers, literals
 
 _SHUFFLED_BITS = (32, 64)
 """Widths that threads can exchange; narrower values travel in 32 bits."""
@@ -99,23 +99,6 @@ def exchanged(value: mlir.Value, step: int) -> mlir.Value:
         return got
     got = arith.TruncIOp(integer, got).result
     return got if kind == integer else arith.BitcastOp(kind, got).result
-
-
-def _integer_power(op: mlir.Operation) -> None:
-    """Square and multiply; for a negative exponent the integer part of one over the power."""
-    base, exponent = op.operands
-    kind = base.type
-    if not isinstance(kind, ir.IntegerType):
-        return
-    zero, one, minus_one = (arith.ConstantOp(kind, number).result for number in (0, 1, -1))
-    negative = arith.CmpIOp(arith.CmpIPredicate.slt, exponent, zero).result
-    power = _positive_power(base, arith.SelectOp(negative, zero, exponent).result, zero, one)
-    odd = arith.CmpIOp(arith.CmpIPredicate.ne, arith.AndIOp(exponent, one).result, zero).result
-    is_one = arith.CmpIOp(arith.CmpIPredicate.eq, base, one).result
-    is_minus_one = arith.CmpIOp(arith.CmpIPredicate.eq, base, minus_one).result
-    sign = arith.SelectOp(odd, minus_one, one).result
-    inverse = arith.SelectOp(is_one, one, arith.SelectOp(is_minus_one, sign, zero).result).result
-    _replace(op, arith.SelectOp(negative, inverse, power).result)
 
 
 def _extreme(op: mlir.Operation) -> None:
@@ -214,23 +197,6 @@ def _multiply_add(op: mlir.Operation) -> None:
         _replace(op, made.results[0])
 
 
-def _positive_power(base: mlir.Value, exponent: mlir.Value, zero: mlir.Value, one: mlir.Value) -> mlir.Value:
-    kind = base.type
-    loop = scf.WhileOp([kind] * 3, [base, exponent, one])
-    loop.before.blocks.append(kind, kind, kind)
-    loop.after.blocks.append(kind, kind, kind)
-    with ir.InsertionPoint(loop.before.blocks[0]):
-        carried = list(loop.before.blocks[0].arguments)
-        more = arith.CmpIOp(arith.CmpIPredicate.ne, carried[1], zero).result
-        scf.ConditionOp(more, carried)
-    with ir.InsertionPoint(loop.after.blocks[0]):
-        square, left, product = loop.after.blocks[0].arguments
-        bit = arith.CmpIOp(arith.CmpIPredicate.ne, arith.AndIOp(left, one).result, zero).result
-        multiplied = arith.SelectOp(bit, arith.MulIOp(product, square).result, product).result
-        scf.YieldOp([arith.MulIOp(square, square).result, arith.ShRUIOp(left, one).result, multiplied])
-    return loop.results[2]
-
-
 _EXTREMA = {
     "arith.maximumf": "llvm.intr.maximum",
     "arith.minimumf": "llvm.intr.minimum",
@@ -242,7 +208,7 @@ _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "gpu.all_reduce": _mark_uniform,
     "gpu.subgroup_reduce": _subgroup_reduce,
     "math.fma": _multiply_add,
-    "math.ipowi": _integer_power,
+    integerpowers.POWER: integerpowers.expand,
     **dict.fromkeys(_EXTREMA, _extreme),
     **dict.fromkeys(("math.exp", "math.exp2"), _exponential),
 }

@@ -18,7 +18,7 @@ from mlir.dialects import llvm
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import entries, externals, launchcall, level, symbols
+from aot.lower import entries, externals, integerpowers, launchcall, level, symbols
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
 FIRST = {
@@ -70,6 +70,7 @@ def lower(
     _leave_device_code_out(module)
     drop_interfaces(module)
     stacks = _own_stacks(module)
+    integerpowers.lower(module)
     _run(module)
     rule = launchcall.LaunchRule(
         f"aot_source_{source}",

@@ -20,7 +20,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import asserts, bufferize, resultextents, results, settled, signature, smallfloat, tensor
+from aot.lower import asserts, bufferize, integerpowers, resultextents, results, settled, signature, smallfloat, tensor
 from aot.lower.cpu import code, division, elementary, loops, parallel, stack
 from aot.lower.tensor import Options
 from aot.mlir import Dumper
@@ -90,6 +90,7 @@ def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) 
     regions = parallel.outline(module)
     smallfloat.rewrite(module)
     elementary.expand(module, fma=job.variant.fma)
+    integerpowers.lower(module)
     division.guard(module)
     mlir.run_passes(module, ["canonicalize", "cse"], "simplifying code for the CPU")
     dump(f"cpu-{name}-parallel", module)
