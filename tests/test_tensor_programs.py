@@ -597,4 +597,19 @@ def unit_slices(p: cpurun.Program) -> None:
     same(p.call("put_in_parallel", wide, into).results[0], 2 * wide.transpose(1, 2, 0))
     numbers = np.arange(12, dtype="i4").reshape(3, 4)
     always, never, zero = p.call("alike", numbers).results
-    assert always.all() and not never.any() and not zero.any() and zero.shape == (3, 4)
+    assert always.all()
+    assert not never.any()
+    assert not zero.any()
+    assert zero.shape == (3, 4)
+
+
+@check
+def small_floats_scaled(p: cpurun.Program) -> None:
+    narrow, scale = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
+    powers = np.array([0.25, 1, 2, 64, 2**-20, 1, 4, 8, 16], "f4")
+    x = (random(9, 4) * 8).astype(narrow)
+    same(p.call("widen", x, powers.astype(scale), np.zeros((9, 4), "f4")).results[0], x.astype("f4") * powers[:, None])
+    y = random(9)
+    got, other = p.call("narrow", y, powers.astype(scale), powers).results
+    np.testing.assert_array_equal(got.view("u1"), (y / powers).astype(narrow).view("u1"))
+    np.testing.assert_array_equal(other.view("u1"), (y / powers).astype(ml_dtypes.float8_e5m2).view("u1"))

@@ -25,10 +25,13 @@ from aot.lower import (
     kernels,
     launch,
     level,
+    missingdata,
     outline,
     placed,
     powers,
     prepare,
+    roundings,
+    scaledfloats,
     syncrule,
     tensor,
     undefined,
@@ -145,6 +148,8 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     """The module after what the user wants to run first."""
     dump("source", module)
     placed.check(module)
+    missingdata.check(module)
+    roundings.check(module)
     if request.passes:
         for each in request.passes:
             mlir.run_passes(module, [each], "running the source's own passes")
@@ -153,6 +158,7 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
         frontend.add_script(module, request.script)
     prepared = prepare.run(module)
     powers.lower(prepared)
+    scaledfloats.lower(prepared)
     return prepared
 
 

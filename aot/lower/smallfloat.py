@@ -130,11 +130,6 @@ def _compute_wide(op: mlir.Operation) -> None:
 
 def _cast(op: mlir.Operation) -> None:
     """Replace one conversion by its arithmetic on codes."""
-    if (
-        "roundingmode" in op.attributes
-        and str(op.attributes["roundingmode"]) != "#arith.rounding_mode<to_nearest_even>"
-    ):
-        raise _refusal(op, f"only rounding to nearest even is possible into '{op.results[0].type}'")
     value, wanted = op.operands[0], op.results[0].type
     with ir.InsertionPoint(op), op.location:
         name = small_float(value.type)

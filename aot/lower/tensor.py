@@ -38,6 +38,7 @@ from aot.lower import (
     precision,
     resultextents,
     results,
+    scaledfloats,
     schedule,
     searches,
     settled,
@@ -132,10 +133,12 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     """Bring functions to linalg on tensors, with their checks of extents; what GPU and CPU code have in common."""
     frontend.run_scripts(module)
     frontend.refuse(module)
+    scaledfloats.lower(module)
     frontend.decompose(module, masked_zeros=options.masked_zeros)
     unitslices.settle(module)
     elementwise.lower_foldable(module)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
+    frontend.refuse_sizes(module)
     if options.wide_accumulation:
         numerics.widen(module)
     shapecheck.of_concatenations(module, functions)
