@@ -85,3 +85,27 @@ def test_threads_that_the_host_turns_out_to_know_need_no_limit() -> None:
         lowering = Lowering(isolated)
         kernels = str(lowering.lower(DeviceJob(arch.target("sm_90"), (8, 6))))
     assert kernels.count("nvvm.maxntid") == kernels.count("gpu.known_block_size") > 0
+
+
+@pytest.mark.parametrize(("odd", "word"), [("i4", "i8"), ("i24", "i32"), ("i48", "i64")])
+def test_integers_of_odd_widths_travel_in_words(odd: str, word: str) -> None:
+    lowered = lower(f"""func.func @f(%n: index, %a: {odd}) -> tensor<?x{word}> {{
+      %e = arith.extsi %a : {odd} to {word}
+      %x = tensor.splat %e[%n] : tensor<?x{word}>
+      return %x : tensor<?x{word}>
+    }}
+    func.func @g(%x: memref<?x{word}>, %a: {odd}) {{
+      %c1 = arith.constant 1 : index
+      gpu.launch blocks(%i, %j, %k) in (%l = %c1, %m = %c1, %n = %c1)
+          threads(%p, %q, %r) in (%s = %c1, %t = %c1, %u = %c1) {{
+        %e = arith.extsi %a : {odd} to {word}
+        memref.store %e, %x[%p] : memref<?x{word}>
+        gpu.terminator
+      }}
+      return
+    }}""")
+    assert len(lowered.kernels) == 2
+    for kernel in lowered.kernels:
+        kinds = [each.type.dtype for each in kernel.params if isinstance(each.type, ScalarType)]
+        assert odd not in kinds
+        assert word in kinds

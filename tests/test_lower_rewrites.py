@@ -435,11 +435,6 @@ UNFIT = [
         id="vector reduction",
     ),
     pytest.param("%r = gpu.all_reduce add %v {} : (f8E5M2) -> f8E5M2", "gpu.all_reduce", id="all_reduce"),
-    pytest.param(
-        "%w = arith.constant 1.0 : f32\n%r = arith.truncf %w toward_zero : f32 to f8E5M2",
-        "rounding to nearest even",
-        id="another rounding",
-    ),
 ]
 
 

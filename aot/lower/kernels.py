@@ -25,6 +25,7 @@ from aot.lower import (
     launchsize,
     launchtext,
     level,
+    oddintegers,
     search,
     signature,
     symbols,
@@ -99,7 +100,11 @@ def _complete(place: KernelSymbol, op: mlir.Operation | None, written: Written, 
         if free:
             _refuse_unpassable(known, op)
         return replace(known, symbol=place.symbol, callable=free)
-    made = _describe(op, place.module, {})
+    try:
+        made = _describe(op, place.module, {})
+    except launchsize.UnfitError as problem:
+        where = (mlir.diagnostic_at(op, f"'{place.name}': {problem}"),)
+        raise LoweringError(f"{op.context.aot_path}: launch sizes that do not fit", diagnostics=where) from None
     return replace(made, name=place.name, symbol=place.symbol, schedule=tiling.schedule_of(op), tiling=tiling.read(op))
 
 
@@ -110,6 +115,7 @@ def _kernels(container: mlir.Operation) -> list[mlir.Operation]:
 def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
     name = mlir.symbol_name(op)
     params = _params(op, names.get(f"{module}::{name}", names.get(name, ())))
+    _check_arguments(op)
     fixed = next((each for each in _FIXED_BLOCK if each in op.attributes), "")
     block = _three(op, fixed)
     sizes = launchsize.read(op, params)
@@ -132,6 +138,17 @@ def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
         needs=imageneeds.of(op),
         location=mlir.location_of(op),
     )
+
+
+def _check_arguments(op: mlir.Operation) -> None:
+    """UnfitError for parameters, and memory of a block or a thread, that no kernel has."""
+    arguments = list(op.regions[0].blocks[0].arguments)
+    for number, argument in enumerate(arguments):
+        kind = argument.type
+        if number >= _count(op) and isinstance(kind, ir.MemRefType) and not kind.has_static_shape:
+            raise launchsize.UnfitError(f"memory of type '{kind}' has no known size; see gpu.dynamic_shared_memory")
+        if number < _count(op) and (isinstance(kind, ir.RankedTensorType) or oddintegers.is_odd(kind)):
+            raise launchsize.UnfitError(f"parameter {number} has type '{kind}', which no kernel takes")
 
 
 def _three(op: mlir.Operation, name: str) -> tuple[int, int, int] | None:

@@ -19,7 +19,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, byvalue, imageneeds, level, search, symbols, tiling, views
+from aot.lower import asyncform, byvalue, imageneeds, level, oddintegers, search, symbols, tiling, views
 
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
@@ -96,6 +96,8 @@ def join(modules: Sequence[mlir.Module], source: str) -> Joined:
 
 def _outline(module: mlir.Module) -> None:
     """Turn gpu.launch regions into kernels, named by their function and numbered."""
+    _refuse_nested(module)
+    oddintegers.widen(module)
     before = {mlir.symbol_name(op) for op in level.top(module) if op.name in level.DEVICE_CONTAINERS}
     marks = [_marks(op) for op in _named(module, "gpu.launch")]
     if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
@@ -114,6 +116,14 @@ def _outline(module: mlir.Module) -> None:
     _name_kernels(module, outlined, marks)
 
 
+def _refuse_nested(module: mlir.Module) -> None:
+    launches = _named(module, "gpu.launch", "gpu.launch_func")
+    inner = [op for op in launches if mlir.inside_kernel(op)]
+    if inner:
+        faults = tuple(mlir.diagnostic_at(op, "a kernel cannot launch another one") for op in inner)
+        raise LoweringError(f"{module.context.aot_path}: launches inside of kernels", diagnostics=faults)
+
+
 _Marks = dict[str, ir.Attribute]
 """Attributes of a launch that its kernel is to have."""
 
@@ -123,8 +133,8 @@ def _marks(op: mlir.Operation) -> _Marks:
     return {name: op.attributes[name] for name in op.attributes if name in names or name.startswith("nvvm.")}
 
 
-def _named(module: mlir.Module, name: str) -> list[mlir.Operation]:
-    return search.named(module, name)
+def _named(module: mlir.Module, *names: str) -> list[mlir.Operation]:
+    return search.named(module, *names)
 
 
 def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: list[_Marks]) -> None:

@@ -1,0 +1,5 @@
+gpu.module @m {
+  gpu.func @k(%a: i4)  kernel {
+    gpu.return
+  }
+}
