@@ -70,6 +70,7 @@ BROKEN = (
     Fault("parameter_of_odd_width", 1, r"kernel\.mlir:2:\d+: error: parameter 0 has type 'i4', which no kernel takes"),
     Fault("parameter_is_a_tensor", 1, r"kernel\.mlir:2:\d+: error: parameter 0 has type 'tensor<4xf32>', which no ker"),
     Fault("shared_memory_of_unknown_size", 1, r"kernel\.mlir:2:\d+: error: memory of type '.*' has no known size; see"),
+    Fault("array_of_no_memory", 1, r"huge\.mlir:1(:\d+)?: error: result 0 of @f: '.*': more elements than memory has"),
     Fault("rounding_toward_zero", 1, r"halves\.mlir:2:\d+: error: 'arith\.truncf' toward_zero: only rounding to the"),
     Fault("negative_size", 1, r"sizes\.mlir:3:\d+: error: 'tensor\.empty': size -3 is negative"),
     Fault("elided_constant", 1, r"weights\.mlir:2:\d+: error: 'dense_resource<__elided__>': the file has no data"),

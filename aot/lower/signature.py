@@ -14,6 +14,7 @@ leads to it through ``outs`` operands of linalg operations and nothing else uses
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,8 @@ MAX_RANK = 16
 """Of arrays at the call: AOT_MAX_RANK of the runtime."""
 WRITABLE = "bufferization.writable"
 
+_MOST_ELEMENTS = 1 << 58
+"""Of an array; an element has up to 16 bytes."""
 _SCALARS = frozenset({"index", "f16", "bf16", "f32", "f64"})
 _ELEMENTS = frozenset(
     {"index", "f16", "bf16", "f32", "f64", "complex<f32>", "complex<f64>", "f8E8M0FNU", "f4E2M1FN"}
@@ -246,7 +249,11 @@ def _is_identity(value: ir.MemRefType) -> bool:
 def _shape(value: ir.ShapedType) -> tuple[int | None, ...]:
     if value.rank > MAX_RANK:
         raise UnsupportedError(f"'{value}': arrays have at most {MAX_RANK} dimensions")
-    return tuple(None if value.is_dynamic_dim(axis) else value.get_dim_size(axis) for axis in range(value.rank))
+    shape = tuple(None if value.is_dynamic_dim(axis) else value.get_dim_size(axis) for axis in range(value.rank))
+    if math.prod(extent for extent in shape if extent) > _MOST_ELEMENTS:
+        # MLIR aborts where a stride is no number of 64 bits.
+        raise UnsupportedError(f"'{value}': more elements than memory has addresses")
+    return shape
 
 
 def _element(value: ir.ShapedType) -> str:
