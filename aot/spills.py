@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from aot.model import CompiledSource, Kernel, Usage
+from aot.tiling import ATTENTION, CONTRACTIONS
 from aot.wishes import Dropped
 
 ROUNDS = 6
@@ -32,19 +33,26 @@ def without(compile_: Callable[[tuple[Dropped, ...]], CompiledSource]) -> Compil
 
 
 def droppable(compiled: CompiledSource, dropped: Sequence[Dropped]) -> tuple[Dropped, ...]:
-    """Candidates that spilled, of regions that have others, and were not dropped before."""
+    """Candidates that spilled, of which another one may be made, and that were not dropped before."""
     found = dict.fromkeys(
         Dropped(kernel.module, kernel.schedule, replace(kernel.tiling, grid=(), block=()))
         for kernel, _, _ in _spilled(compiled)
-        if kernel.tiling is not None and kernel.tiling.region
+        if kernel.tiling is not None
     )
-    return tuple(each for each in found if each not in dropped)
+    return tuple(each for each in found if each not in dropped and _gives_way(each))
+
+
+def _gives_way(spilled: Dropped) -> bool:
+    """Whether there is something else: a product's tile can have room for registers, attention other tiles, too."""
+    tiling = spilled.tiling
+    return tiling.region > 0 or tiling.kind == ATTENTION or (tiling.kind == CONTRACTIONS and not spilled.is_final)
 
 
 def remarks(compiled: CompiledSource, dropped: Sequence[Dropped]) -> Iterator[str]:
     """What was dropped, and what spills for all that."""
     for each in dropped:
-        what = f"{each.function}: region {each.tiling.region}: {each.schedule}: {each.tiling.text()}"
+        region = f"region {each.tiling.region}: " if each.tiling.region else ""
+        what = f"{each.function}: {region}{each.schedule}: {each.tiling.text()}"
         yield f"{what}: its registers spilled, {'another one is taken' if each.is_final else 'it gets room for them'}"
     for kernel, target, usage in _spilled(compiled):
         yield f"{kernel.name}: {usage.spill_bytes} bytes of registers spill on {target}"

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CONTRACTIONS, ATTENTION = "contractions", "attention"
+"""Classes of work that is in no region, and has kernels with tiles to choose."""
+
 
 @dataclass(frozen=True)
 class Tiling:

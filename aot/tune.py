@@ -112,6 +112,7 @@ def _all_measured(regions: Sequence[Choosable], request: TuneRequest, until: flo
             until=now + (until - now) / (len(regions) - count),
             jobs=jobs,
             base=tuple((each.region.region, each.pick.candidate) for each in before if each.pick),
+            attention=region.attention,
         )  # fmt: skip
         try:
             if now > until:

@@ -36,7 +36,7 @@ class Course:
     source: PlannedSource
     function: str
     region: int
-    """0: the function's products."""
+    """0: the function's attention, or its products."""
     dims: tuple[str, ...]
     ranges: tuple[str, ...]
     seed: int
@@ -46,6 +46,8 @@ class Course:
     """Sources compiled at a time."""
     base: tuple[tuple[int, Candidate], ...] = ()
     """What was taken for other regions of the function: all candidates have it, and the default, too."""
+    attention: bool = False
+    """Whether it is attention in one kernel."""
 
     @property
     def name(self) -> str:
@@ -53,12 +55,8 @@ class Course:
 
     @property
     def what(self) -> str:
-        return f"{self.name}, {part(self.region)}"
-
-
-def part(region: int) -> str:
-    """What of a function is meant."""
-    return f"region {region}" if region else "products"
+        part = "attention" if self.attention else "products"
+        return f"{self.name}, {f'region {self.region}' if self.region else part}"
 
 
 @dataclass(frozen=True)

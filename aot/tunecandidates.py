@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.arch import WARP
-from aot.wishes import MMA, WGMMA
+from aot.tiling import ATTENTION, CONTRACTIONS
+from aot.wishes import DECODE, FLASH, HOPPER_DECODE, MMA, MMA_FLASH, SIZES_OF, WGMMA
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -29,6 +30,26 @@ _WGMMA = (
     *((128, 64, 6, 1), (64, 256, 5, 1), (64, 128, 9, 1), (64, 128, 6, 2), (64, 64, 12, 1)),
 )
 """Rows and columns of the tile, stages, blocks of a cluster."""
+_ATTENTION: dict[str, dict[int, tuple[tuple[int, ...], ...]]] = {
+    FLASH: {
+        64: (
+            *((128, 128, 2), (128, 128, 3), (128, 128, 4), (192, 96, 2), (192, 96, 3), (192, 80, 2), (192, 112, 2)),
+            *((128, 176, 2), (128, 160, 2), (128, 96, 3), (128, 64, 4)),
+        ),
+        128: ((128, 128, 2), (128, 112, 2), (128, 96, 2), (128, 80, 3), (128, 64, 3), (128, 64, 4), (192, 80, 2)),
+    },
+    MMA_FLASH: {
+        64: ((128, 32, 64), (128, 32, 48), (128, 32, 96), (128, 16, 64), (64, 32, 64), (64, 16, 64)),
+        128: ((128, 32, 48), (128, 32, 32), (128, 16, 32), (128, 16, 64), (64, 32, 32), (64, 16, 64)),
+        256: ((64, 16, 32), (64, 16, 16), (128, 16, 16), (32, 16, 32)),
+    },
+    HOPPER_DECODE: {
+        64: ((128, 2), (128, 4), (64, 3), (64, 4), (64, 6), (256, 2)),
+        128: ((64, 2), (64, 4), (64, 6), (128, 2), (128, 3)),
+    },
+    DECODE: {64: ((16,), (32,))},
+}
+"""Sizes of attention, by the elements of a query or a value."""
 _MMA = ((128, 256), (128, 128), (128, 64), (64, 64))
 
 
@@ -100,12 +121,21 @@ def _products(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:
         yield Candidate(MMA, (("rows", rows), ("columns", columns)))
 
 
+def _attention(schedule: str, tile: Mapping[str, int]) -> Iterator[Candidate]:
+    elements = max(tile.get("depth", 0), tile.get("width", 0))
+    for most, sizes in _ATTENTION.get(schedule, {}).items():
+        if elements <= most:
+            yield from (Candidate(schedule, tuple(zip(SIZES_OF[schedule], each, strict=True))) for each in sizes)
+            return
+
+
 _MAKERS = {
     "pointwise": _widths,
     "rows": _rows,
     "columns": _widths,
     "transposes": _widths,
-    "contractions": _products,
+    CONTRACTIONS: _products,
+    ATTENTION: _attention,
 }
 
 

@@ -20,13 +20,13 @@ from aot.plan import PlannedSource
 from aot.report import Reporter
 from aot.tunecandidates import Candidate
 from aot.verifying import options
-from aot.wishes import PRODUCTS, check_functions
+from aot.wishes import ATTENTIONS, PRODUCTS, WORSE_ATTENTION, check_functions
 
 BUDGET_S = 600.0
 MOST = 18
 """Candidates of a region, at most."""
 _AS_IT_IS = "as it is"
-"""Products have several kernels."""
+"""Products and attention have several kernels."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ class Choosable:
     source: PlannedSource
     function: str
     region: int
-    """0: the function's products."""
+    """0: the function's attention, or its products."""
     default: Candidate
     candidates: tuple[Candidate, ...]
+    attention: bool = False
+    """Whether it is attention in one kernel."""
 
     @property
     def name(self) -> str:
@@ -90,7 +92,10 @@ def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]
     """Regions of functions for which ``aot.toml`` does not speak; a region's first kernel is its best one."""
     spoken = {wish.function for wish in source.wishes}
     names = [each.name for each in made.functions if each.level == TENSOR and each.name not in spoken]
-    seen: set[tuple[str, int]] = set()
+    attended = [each for name in names for each in _attention(source, name, made)]
+    yield from attended
+    # A function has one table for what is in no region.
+    seen = {(each.function, 0) for each in attended}
     for kernel in made.kernels:
         tiling = kernel.tiling
         if tiling is None or kernel.module not in names or (kernel.module, tiling.region) in seen:
@@ -103,6 +108,21 @@ def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]
             default = Candidate(kernel.schedule, tiling.tile) if tiling.region else Candidate(_AS_IT_IS)
             limited = tunecandidates.limited(found, MOST)
             yield Choosable(source, kernel.module, tiling.region, default, tuple(limited))
+
+
+def _attention(source: PlannedSource, function: str, made: CompiledSource) -> Iterator[Choosable]:
+    """Attention of a function, for few queries and for many."""
+    kernels = {each.schedule: each for each in made.kernels if each.module == function and each.schedule in ATTENTIONS}
+    best = [name for name in kernels if WORSE_ATTENTION.get(name) not in kernels]
+    found = [
+        candidate
+        for name in best
+        if (tiling := kernels[name].tiling) is not None
+        for candidate in tunecandidates.candidates(tiling.kind, name, dict(tiling.tile))
+    ]
+    if found:
+        limited = tunecandidates.limited(found, MOST)
+        yield Choosable(source, function, 0, Candidate(_AS_IT_IS), tuple(limited), attention=True)
 
 
 def _chosen(found: Sequence[Choosable], names: Sequence[str], spoken: Iterable[str]) -> list[Choosable]:

@@ -20,9 +20,20 @@ from aot.tiling import Tiling
 SCHEDULE, REGION = "schedule", "region"
 WGMMA, MMA = PRODUCTS = ("wgmma", "mma")
 """Schedules of products; they hold for all products of a function, and for nothing else in it."""
-SIZES_OF = {WGMMA: ("m", "n", "stages", "cluster"), MMA: ("rows", "columns")}
-"""Sizes of schedules of products."""
-SIZES = ("threads", "rows", "vectors", "width", "columns", "m", "n", "stages", "cluster")
+FLASH, MMA_FLASH, HOPPER_DECODE, DECODE = ATTENTIONS = ("flash", "mma-flash", "hopper-decode", "decode")
+"""Schedules of attention in one kernel; they hold for all attention of a function, and for nothing else in it."""
+WORSE_ATTENTION = {MMA_FLASH: FLASH, DECODE: HOPPER_DECODE}
+"""Schedules that come behind others, which do the same where they can run."""
+SIZES_OF = {
+    WGMMA: ("m", "n", "stages", "cluster"),
+    MMA: ("rows", "columns"),
+    FLASH: ("queries", "keys", "stages"),
+    MMA_FLASH: ("queries", "rows", "keys"),
+    HOPPER_DECODE: ("keys", "stages"),
+    DECODE: ("keys",),
+}
+"""Sizes of schedules of products and of attention."""
+SIZES = ("threads", "rows", "vectors", "width", "columns", "m", "n", "queries", "keys", "stages", "cluster")
 """Sizes that some schedule lets users choose."""
 KEYS = (SCHEDULE, *SIZES)
 
@@ -41,8 +52,9 @@ class Wish:
     """Where it stands, for messages: ``aot.toml:7: [source.softmax.function.forward]``."""
 
     @property
-    def for_products(self) -> bool:
-        return self.schedule in PRODUCTS
+    def for_regions(self) -> bool:
+        """Whether it holds for regions; else for products, or for attention."""
+        return self.schedule not in SIZES_OF
 
 
 ROOMY = "room for registers"
@@ -79,8 +91,9 @@ def problems(functions: object) -> Iterator[tuple[str, str]]:
             if not number.isdigit() or int(number) < 1:
                 yield key, "regions are numbered from 1 on; `aot build -v` shows their numbers"
             yield from _problems(key, each, KEYS)
-            if isinstance(each, dict) and each.get(SCHEDULE) in PRODUCTS:
-                yield f"{key}.{SCHEDULE}", "products are in no region: it belongs into the function's own table"
+            for what, schedules in (("products are", PRODUCTS), ("attention is", ATTENTIONS)):
+                if isinstance(each, dict) and each.get(SCHEDULE) in schedules:
+                    yield f"{key}.{SCHEDULE}", f"{what} in no region: it belongs into the function's own table"
 
 
 def _problems(key: str, table: object, known: tuple[str, ...]) -> Iterator[tuple[str, str]]:

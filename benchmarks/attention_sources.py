@@ -51,6 +51,12 @@ _SCORES = {
     linalg.yield %u : f32""",
     "array": """%u = arith.addf %t, %a : f32
     linalg.yield %u : f32""",
+    "causal-array": """%added = arith.addf %t, %a : f32
+    %i = linalg.index 3 : index
+    %j = linalg.index 4 : index
+    %seen = arith.cmpi ule, %j, %i : index
+    %u = arith.select %seen, %added, %nothing : f32
+    linalg.yield %u : f32""",
 }
 _FUNCTION = """
 func.func @f(%q: {q}, %k: {k}, %v: {v}, {mask}%o: {o}) -> {o} {{
@@ -109,20 +115,20 @@ class Attention:
     depth: int = 32
     width: int = 32
     mask: str = ""
-    """``causal``, ``array``, or none."""
+    """``causal``, ``array``, ``causal-array``, or none."""
 
     @property
     def source(self) -> str:
         """Name of its source."""
         extents = (*self.around, self.group, self.queries, self.keys)
         suffix = "dyn" if "?" in extents else "x".join(map(str, extents))
-        return f"attention_{self.mask or 'full'}_{self.kind}_{suffix}x{self.depth}"
+        return f"attention_{self.mask.replace('-', '_') or 'full'}_{self.kind}_{suffix}x{self.depth}"
 
     def text(self) -> str:
         """The source."""
         b, h = self.around
         t, g, m, n = self.kind, self.group, self.queries, self.keys
-        has_array = self.mask == "array"
+        has_array = "array" in self.mask
         array = f"tensor<{b}x{n}xf32>"
         return _HEAD + _FUNCTION.format(
             q=f"tensor<{b}x{h}x{g}x{m}x{self.depth}x{t}>",

@@ -364,11 +364,11 @@ def attention(d: int = 64, t: str = "f16", *, predicate: str = "ule", score: str
     return ATTENTION.format(**names, results=results, results_=listed, returned=returned)
 
 
-FLASH = "queries 128, keys 128, depth {d}, width {d}, stages 2"
+FLASH = "queries 128, keys 128, depth {d}, width {d}, stages {n}"
 ATTENTIONS = [
-    ("all keys", attention(score="%t"), [FLASH.format(d=64)]),
-    ("keys up to the query", attention(128), [f"{FLASH.format(d=128)}, causal"]),
-    ("another mask", attention(t="bf16", predicate="uge"), [FLASH.format(d=64)]),
+    ("all keys", attention(score="%t"), [FLASH.format(d=64, n=3)]),
+    ("keys up to the query", attention(128), [f"{FLASH.format(d=128, n=2)}, causal"]),
+    ("another mask", attention(t="bf16", predicate="uge"), [FLASH.format(d=64, n=3)]),
     ("an unusual depth", attention(80), []),
     ("somebody else sees the scores", attention(scores=True), []),
 ]

@@ -16,6 +16,7 @@ SOURCES = {
     "full": Attention(depth=128, width=128),
     "causal": Attention("bf16", depth=64, width=64, mask="causal"),
     "masked": Attention(depth=64, width=64, mask="array"),
+    "both": Attention(depth=128, width=128, mask="causal-array"),
     "odd": Attention(depth=80, width=48),
 }
 SHAPES = ((1, 1, 4, 1, 1), (2, 3, 4, 1, 8192), (1, 2, 4, 3, 1111), (1, 2, 1, 77, 77), (2, 2, 4, 129, 129))

@@ -19,7 +19,7 @@ def inputs(torch: Any, of: Any, shape: tuple[int, ...]) -> list[Any]:
     torch.manual_seed(sum(shape))
     extents = (batch, heads, group, queries, of.depth), (batch, heads, keys, of.depth), (batch, heads, keys, of.width)
     arrays = [torch.randn(each, device="cuda").to(kind) for each in extents]
-    if of.mask == "array":
+    if "array" in of.mask:
         arrays.append(torch.where(torch.rand(batch, keys, device="cuda") < 0.3, -math.inf, 1.0))
         arrays[-1][:, 0] = 0.0
     return arrays
@@ -27,7 +27,7 @@ def inputs(torch: Any, of: Any, shape: tuple[int, ...]) -> list[Any]:
 
 def expected(torch: Any, of: Any, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     scores = torch.einsum("bhgmd,bhnd->bhgmn", q.double(), k.double()) * SCALE
-    if of.mask == "causal":
+    if "causal" in of.mask:
         rows, columns = (torch.arange(each, device="cuda") for each in scores.shape[-2:])
         scores = scores.masked_fill(columns > rows[:, None], -math.inf)
     if mask is not None:

@@ -8,7 +8,7 @@ copies of 16 bytes cannot read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -22,6 +22,7 @@ from aot.lower.contract import (
     decode,
     extents,
     flash,
+    flashpick,
     forming,
     hopperdecode,
     kinds,
@@ -31,10 +32,13 @@ from aot.lower.contract import (
     wgmmafit,
 )
 from aot.lower.contract.attentionchain import Chain
+from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.choice import AMPERE, HOPPER, Images
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.forming import Groups
 from aot.lower.fast import hazards
+from aot.lower.fast.wished import UnfitError
+from aot.wishes import DECODE, FLASH, HOPPER_DECODE, MMA_FLASH
 
 _HOPPER_WIDTHS = (64, 128)
 _MOST_WIDTH = 256
@@ -42,12 +46,12 @@ _MOST_LOOPS = 3
 _VIEWS = ("memref.reinterpret_cast", "memref.extract_strided_metadata")
 
 
-def emit(function: ir.Operation, tensors: Collection[ir.Value], images: Images) -> int:
-    """Emit kernels for all chains of a function; their number."""
+def emit(function: ir.Operation, tensors: Collection[ir.Value], images: Images, pick: Pick) -> int:
+    """Emit kernels for all chains of a function, with tiles of its Pick; their number. UnfitError for wrong sizes."""
     done = 0
     for op in [each for each in mlir.walk(function) if _is_candidate(each)]:
         chain = attentionchain.find(op, tensors) if op.parent is not None else None
-        done += chain is not None and _emit(chain, images)
+        done += chain is not None and _emit(chain, images, pick)
     return done
 
 
@@ -55,7 +59,7 @@ def _is_candidate(op: ir.Operation) -> bool:
     return op.name.startswith("linalg.") and len(op.operands) == 3 and not mlir.inside_kernel(op)
 
 
-def _emit(chain: Chain, images: Images) -> bool:
+def _emit(chain: Chain, images: Images, pick: Pick) -> bool:
     last = chain.output.last
     with ir.InsertionPoint(last), last.location:
         loops = _loops(chain)
@@ -63,7 +67,7 @@ def _emit(chain: Chain, images: Images) -> bool:
         if loops is None or job is None:
             return False
         few = None if job.causal else _job(chain, _together(chain, loops))
-        ways = [way for way in _ways(job, few, images) if not isinstance(way.condition, bool)]
+        ways = [way for way in _ways(job, few, images, pick) if not isinstance(way.condition, bool)]
         if not ways:
             return False
         _move(chain, _branches(ways))
@@ -78,26 +82,37 @@ class _Way:
     emit: Callable[[], None]
 
 
-def _ways(job: Attention, few: Attention | None, images: Images) -> list[_Way]:
+def _ways(job: Attention, few: Attention | None, images: Images, pick: Pick) -> list[_Way]:
     """Kernels for a job, the best one first; ``few``: the same with as many queries of the same keys as there are."""
     kind, served = kinds.of(job.scores), images.least(AMPERE)
     if kind is None or kind.bytes != 2 or served is False:
         return []
     need = "" if served else "sm_80"
-    found = []
+    found: dict[str, _Way] = {}
     takes_hopper = images.some(HOPPER) and {job.depth, job.width} <= set(_HOPPER_WIDTHS)
     is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
     if few is not None and is_few is not False:
+        _refuse_misfits(few, pick, {HOPPER_DECODE: hopperdecode.misfit, DECODE: decode.misfit})
         if takes_hopper:
-            found.append(_Way(problem.all_of([is_few, _hopper_condition(few)]), lambda: hopperdecode.launch(few, kind)))
-        found.append(_Way(problem.all_of([is_few, _condition(few, need)]), lambda: decode.launch(few, kind, need)))
-    if is_few is True:
-        return found
-    if takes_hopper:
-        staged = replace(job, staged=flash.stages_results(job))
-        found.append(_Way(_hopper_condition(job), lambda: flash.launch(staged)))
-    found.append(_Way(_condition(job, need), lambda: mmaflash.launch(job, kind, need)))
-    return found
+            some = problem.all_of([is_few, _hopper_condition(few)])
+            found[HOPPER_DECODE] = _Way(some, lambda: hopperdecode.launch(few, kind, pick))
+        some = problem.all_of([is_few, _condition(few, need)])
+        found[DECODE] = _Way(some, lambda: decode.launch(few, kind, need, pick))
+    if is_few is not True:
+        _refuse_misfits(job, pick, {FLASH: flashpick.misfit, MMA_FLASH: mmaflash.misfit})
+        if takes_hopper:
+            staged = replace(job, staged=flashpick.stages_results(job))
+            found[FLASH] = _Way(_hopper_condition(job), lambda: flash.launch(staged, pick))
+        found[MMA_FLASH] = _Way(_condition(job, need), lambda: mmaflash.launch(job, kind, need, pick))
+    return [way for schedule, way in found.items() if pick.leaves(schedule)]
+
+
+def _refuse_misfits(job: Attention, pick: Pick, misfits: Mapping[str, Callable[[Attention, Pick], str]]) -> None:
+    """UnfitError if the user wants a kernel with sizes that are not possible."""
+    misfit = misfits.get(pick.wish.schedule) if pick.wish else None
+    reason = misfit(job, pick) if misfit else ""
+    if reason:
+        raise UnfitError(reason)
 
 
 def _branches(ways: Sequence[_Way]) -> ir.Operation:

@@ -9,25 +9,28 @@ them; at the end the block's warps add their sums up in shared memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import gpu, nvvm, scf
 
 from aot.arch import WARP
 from aot.lower import imageneeds
-from aot.lower.contract import decodemerge, decodeparts, flashcopies, flashwarp, instructions
+from aot.lower.contract import attentionpick, decodemerge, decodeparts, flashcopies, flashwarp, instructions
+from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.decodemerge import Merge
 from aot.lower.contract.decodeparts import Parts
 from aot.lower.contract.flashcopies import Copies, Room
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
 from aot.lower.contract.instructions import Kind
+from aot.lower.contract.tensorcores import EVERYWHERE
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
+from aot.wishes import DECODE
 
 MOST_ROWS = SIXTEEN
-_STAGES = 2
+_STAGES, _MOST_KEYS = 2, 128
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,36 @@ _TILES = ((64, Tile(4, 32)), (128, Tile(4, 16)), (256, Tile(2, 16)))
 """By the elements of a query or a value."""
 
 
-def tile_for(job: Attention) -> Tile:
+def tile_for(job: Attention, pick: Pick) -> Tile:
     """The tile for a job."""
-    return next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
+    usual = next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
+    mine = [_asked(usual, pick), usual] if pick.asks(DECODE) else [usual]
+    less = [replace(usual, keys=keys) for keys in range(usual.keys - SIXTEEN, 0, -SIXTEEN)]
+    return pick.best(DECODE, [*mine, *less], lambda tile: _told(job, tile))
 
 
-def launch(job: Attention, kind: Kind, need: str) -> None:
+def misfit(job: Attention, pick: Pick) -> str:
+    """What is wrong with the tile that the user wants."""
+    tile = _asked(tile_for(job, Pick()), pick)
+    if tile.keys % SIXTEEN or tile.keys > _MOST_KEYS:
+        return f"keys {tile.keys} is not possible; multiples of {SIXTEEN} up to {_MOST_KEYS} are"
+    return attentionpick.too_large({"keys": tile.keys}, _Layout(job, tile).bytes, EVERYWHERE)
+
+
+def _asked(usual: Tile, pick: Pick) -> Tile:
+    return replace(usual, keys=pick.size("keys", usual.keys))
+
+
+def _told(job: Attention, tile: Tile) -> dict[str, int]:
+    sizes = {"depth": job.depth, "width": job.width, "stages": _STAGES, "threads": tile.threads}
+    return {"rows": MOST_ROWS, "keys": tile.keys, **sizes}
+
+
+def launch(job: Attention, kind: Kind, need: str, pick: Pick) -> None:
     """Emit the launches at the insertion point; ``need``: the architecture of images that hold the first kernel."""
-    tile = tile_for(job)
+    tile = tile_for(job, pick)
     layout, parts = _Layout(job, tile), decodeparts.apart(job, decodeparts.divide(job, tile.turn))
-    told = {"rows": MOST_ROWS, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": _STAGES}
-    with decodeparts.launch(job, parts, tile.threads, layout.bytes, Told("decode", told)) as (block, part):
+    with decodeparts.launch(job, parts, tile.threads, layout.bytes, Told(DECODE, _told(job, tile))) as (block, part):
         if need:
             imageneeds.mark(block.launch, need)
         _Code(job, kind, layout, block, (parts, part)).emit()

@@ -23,6 +23,7 @@ from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.tiles import Block, Told
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast.accesses import load_vector
+from aot.tiling import ATTENTION
 
 _WARPS, _EACH = 8, 4
 _MOST = _WARPS * _EACH
@@ -148,7 +149,7 @@ def launch(job: Attention, parts: Parts, threads: int, shared: int, told: Told) 
     sizes = [blocks.value, one, one, rtcalls.index(threads), one, one]
     cluster = [] if parts.memory else [parts.count.value, one, one]
     op = _launched(sizes, cluster, size)
-    tiling.mark(op, "attention", 0, told.name, {**told.sizes, "threads": threads}, told.remarks)
+    tiling.mark(op, ATTENTION, 0, told.name, told.sizes, told.remarks)
     if job.bounded:
         tiling.give_registers(op, _BLOCKS)
     body = op.regions[0].blocks[0]
@@ -196,7 +197,7 @@ def _launch(job: Attention, parts: Parts, memory: Memory) -> None:
     size = arith.ConstantOp(ir.IntegerType.get_signless(32), _WARPS * (across + PAIR) * 4).result
     threads = rtcalls.index(_WARPS * WARP)
     op = gpu.LaunchOp((blocks.value, one, one), (threads, one, one), dynamic_shared_memory_size=size).operation
-    tiling.mark(op, "attention", 0, "decode-combine", {"threads": _WARPS * WARP, "width": job.width})
+    tiling.mark(op, ATTENTION, 0, "decode-combine", {"threads": _WARPS * WARP, "width": job.width})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

@@ -6,19 +6,19 @@ elementwise operations around them; what is no problem for a kernel stays, for t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mlir import ir
 
 from aot import mlir
-from aot.lower.contract import asked, attention, choice, contraction, forming, matching, unfused
+from aot.lower.contract import asked, attention, attentionpick, choice, contraction, forming, matching, unfused
 from aot.lower.contract.choice import Images
 from aot.lower.fast.extents import Extents
-from aot.lower.fast.wished import Wished
+from aot.lower.fast.wished import UnfitError, Wished
 from aot.lower.signature import public_functions, tensor_arguments
 from aot.model import Function
-from aot.wishes import Wish
+from aot.wishes import ATTENTIONS, PRODUCTS, Wish
 
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
@@ -30,11 +30,11 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
     for function in public_functions(module):
         if mlir.symbol_name(function) not in by_name:
             continue
-        wish = wished.of_products(mlir.symbol_name(function))
+        wish = wished.one_of(PRODUCTS, mlir.symbol_name(function))
         reason = asked.impossible(wish) if wish else ""
         tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
         unfused.rewrite(function, tensors)
-        done += attention.emit(function, tensors, images)
+        done += _emit_attention(function, tensors, images, wished)
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):
@@ -44,6 +44,24 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
         reason = reason or (asked.unmet(wish, function) if wish else "")
         if wish and reason:
             wished.problems.append(f"{wish.place}: {reason}")
+    return done
+
+
+def _emit_attention(function: ir.Operation, tensors: Collection[ir.Value], images: Images, wished: Wished) -> int:
+    """The same for attention in one kernel."""
+    name = mlir.symbol_name(function)
+    wish = wished.one_of(ATTENTIONS, name)
+    reason = attentionpick.impossible(wish) if wish else ""
+    pick = attentionpick.pick(None if reason else wish, wished.dropped, name)
+    try:
+        done = attention.emit(function, tensors, images, pick)
+    except UnfitError as problem:
+        reason = str(problem)
+        done = attention.emit(function, tensors, images, replace(pick, wish=None))
+    wished.attention |= {name} if done else set()
+    reason = reason or (attentionpick.unmet(wish, function) if wish else "")
+    if wish and reason:
+        wished.problems.append(f"{wish.place}: {reason}")
     return done
 
 

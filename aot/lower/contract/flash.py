@@ -21,28 +21,33 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, extents, hopper, registers, tiles, wgmmafit
+from aot.lower.contract import boxes, extents, flashpick, hopper, registers, tiles
+from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.flashconsumer import Consumer
 from aot.lower.contract.flashjob import (
+    DEEP,
     KEY,
     NARROW,
     PLACE_BYTES,
+    SHORT,
     SQUARE,
-    STAGES,
     TALL,
     VALUE,
     Attention,
     Layout,
     Ring,
+    Shape,
     Tile,
 )
 from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.words import Word, constant, narrow
+from aot.tiling import ATTENTION
+from aot.wishes import FLASH
 
 NEED = "sm_90a"
 _FEW_KEYS = 1024
-"""More are for three warpgroups."""
+"""More are for three warpgroups, or rings of two stages: copies that run further ahead are slower then."""
 _TALL_WIDTH = 64
 """Elements of a query for which three warpgroups have registers."""
 _TALL_TIME, _TIME = 7, 5
@@ -51,25 +56,32 @@ _TOGETHER, _CACHED_BYTES = 32, 1 << 24
 """Products whose causal tiles are sorted together: so many, or more if these bytes hold their keys and values."""
 
 
-def launch(job: Attention) -> None:
-    """Emit the launch at the insertion point: where pieces are many, more queries share them if registers suffice."""
-    if job.bounded:
-        wide = max(job.depth, job.width) > _TALL_WIDTH and not job.causal
-        _launch(replace(job, shape=NARROW if wide else SQUARE))
+def launch(job: Attention, pick: Pick) -> None:
+    """Emit the launch at the insertion point: where keys are many, more queries share them if registers suffice."""
+
+    def shaped(*shapes: Shape) -> Attention:
+        return replace(job, shape=pick.best(FLASH, shapes, lambda shape: replace(job, shape=shape).told))
+
+    # What is read beside the scores takes registers.
+    wide = job.bounded and max(job.depth, job.width) > _TALL_WIDTH
+    usual = (SQUARE, NARROW, SHORT)[(1 + job.causal) * wide :]
+    square, deep, tall = shaped(*usual), shaped(DEEP, *usual), shaped(TALL, *usual)
+    if pick.asks(FLASH):
+        _launch(shaped(flashpick.asked(pick), *usual))
+    elif job.bounded or (job.depth, job.width) != (_TALL_WIDTH, _TALL_WIDTH):
+        _launch(square)
+    else:
+        few = job.causal or extents.at_most(job.scores.n, _FEW_KEYS)
+        tiles.either(few, lambda: _launch(deep), lambda: _launch_many(square, tall))
+
+
+def _launch_many(square: Attention, tall: Attention) -> None:
+    """For many keys: two warpgroups where their waves on the multiprocessors take less."""
+    if tall.shape != TALL:
+        _launch(square)
         return
-    tall = replace(job, shape=TALL)
-    tiles.either(_is_square(job, tall), lambda: _launch(job), lambda: _launch(tall))
-
-
-def _is_square(job: Attention, tall: Attention) -> ir.Value | bool:
-    """Whether two warpgroups are enough: for few keys, and where their waves on the multiprocessors take less."""
-    if job.causal or (job.depth, job.width) != (_TALL_WIDTH, _TALL_WIDTH):
-        return True
-    few = extents.at_most(job.scores.n, _FEW_KEYS)
-    if few is True:
-        return True
-    fits = (_waves(job) * _TIME).below(_waves(tall) * _TALL_TIME)
-    return fits if few is False else arith.OrIOp(few, fits).result
+    fits = (_waves(square) * _TIME).below(_waves(tall) * _TALL_TIME)
+    tiles.either(fits, lambda: _launch(square), lambda: _launch(tall))
 
 
 def _tiles(job: Attention) -> tuple[Word, Word]:
@@ -97,9 +109,9 @@ def _launch(job: Attention) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
     sizes = ((blocks.value, one, one), (rtcalls.index(threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory)
-    told = {"queries": shape.queries, "keys": shape.keys, "depth": job.depth, "width": job.width}
-    told["stages"] = STAGES
-    tiling.mark(op.operation, "attention", 0, "flash", told, ("causal",) if job.causal else ())
+    tiling.mark(op.operation, ATTENTION, 0, FLASH, job.told, ("causal",) if job.causal else ())
+    # Without it ptxas may not know how many registers a thread begins with, and ignores what it is told of them.
+    tiling.give_registers(op.operation)
     imageneeds.mark(op.operation, NEED)
     body = op.operation.regions[0].blocks[0]
     with ir.InsertionPoint(body):
@@ -126,7 +138,7 @@ class Kernel:
         self.down, self.count = (narrow(each.value) for each in counts)
         self.loops = [narrow(each.value) for each in job.scores.batch]
         self.shared = hopper.shared_memory(ATOM)
-        self.ring = Ring(self.shared + self.layout.barriers)
+        self.ring = Ring(self.shared + self.layout.barriers, self.shape)
         self.extents = (job.depth, job.width)
         self.group = self.thread // WARPGROUP
         self.lane = self.thread % WARPGROUP
@@ -144,9 +156,13 @@ class Kernel:
         """Where the tile that they are of is described."""
         return self.shared + self.layout.places + slot * PLACE_BYTES
 
+    def ahead(self, side: int, turn: Word) -> Word:
+        """Where the thread that copies a side leaves a tile for itself."""
+        return self.place((turn & 1) + (2 + 2 * side))
+
     def emit(self) -> None:
         """All of it."""
-        hopper.when(self.thread.equals(0), lambda: self.ring.prepare(self.shape.groups))
+        hopper.when(self.thread.equals(0), self.ring.prepare)
         hopper.fence_barriers(1)
         hopper.when(self.group.equals(0), self._produce, self._consume)
 
@@ -170,8 +186,6 @@ class Kernel:
         more = constant(1).where((turn + 1).below(self.turns), 0)
         if not self.job.causal:
             return Tile(number % self.down * self.shape.queries, pieces, more, self._indices(number // self.down))
-        # As many keys in a piece as queries in a tile: of all pieces but the last one all are seen.
-        assert self.shape.keys == self.shape.queries
         per, products = self._together(), self.count // self.down
         section, inside = number // (per * self.down), number % (per * self.down)
         begin = section * per
@@ -179,7 +193,9 @@ class Kernel:
         row = inside // here
         longest_first = ((products.tiles_of(per) - section) & 1).equals(1)
         row = (self.down - 1 - row).where(longest_first, row)
-        return Tile(row * self.shape.queries, pieces.least(row + 1), more, self._indices(begin + inside % here))
+        m0 = row * self.shape.queries
+        some = row + 1 if self.shape.is_square else (m0 + self.shape.queries).tiles(self.shape.keys)
+        return Tile(m0, pieces.least(some), more, self._indices(begin + inside % here))
 
     def _together(self) -> Word:
         """Products whose tiles are sorted together."""
@@ -208,22 +224,33 @@ class Kernel:
 
     def _copy_all(self, sides: tuple[int, ...]) -> None:
         """All of the block's keys, with the queries, or all values, or both."""
-        zero = constant(0)
-        loop = scf.ForOp(zero.value, self.turns.value, constant(1).value, [zero.value])
+        zero, one = constant(0), constant(1)
+        self._tile(zero).write(self.ahead(sides[0], zero))
+        loop = scf.ForOp(zero.value, self.turns.value, one.value, [zero.value])
         with ir.InsertionPoint(loop.body):
             turn, used = Word(loop.induction_variable), Word(loop.inner_iter_args[0])
-            tile = self._tile(turn)
+            tile = self._found(sides[0], turn)
             if KEY in sides:
                 self._copy_queries(tile, turn)
+            # They go on around the ring from tile to tile.
+            for side in sides:
+                self._copy(side, tile, zero, used)
+            # The next tile is found while the places of these pieces are not free anyway; this one is read again:
+            # the thread has few registers.
+            self._tile((turn + 1).least(self.turns - 1)).write(self.ahead(sides[0], turn + 1))
+            tile = self._found(sides[0], turn)
             # Not known when it is compiled, even where it could be: a loop of few turns would be unrolled, and spill.
-            pieces = scf.ForOp(zero.value, registers.here(tile.pieces).value, constant(1).value)
+            pieces = scf.ForOp(one.value, registers.here(tile.pieces).value, one.value)
             with ir.InsertionPoint(pieces.body):
                 piece = Word(pieces.induction_variable)
-                # They go on around the ring from tile to tile.
                 for side in sides:
                     self._copy(side, tile, piece, used + piece)
                 scf.YieldOp([])
             scf.YieldOp([(used + tile.pieces).value])
+
+    def _found(self, side: int, turn: Word) -> Tile:
+        """A tile that a thread has found ahead."""
+        return Tile.read(self.ahead(side, turn), len(self.loops))
 
     def _copy_queries(self, tile: Tile, turn: Word) -> None:
         slot = turn & 1
@@ -237,18 +264,11 @@ class Kernel:
             hopper.load_tile(target, self.queries.map, at, barrier)
 
     def _copy(self, side: int, tile: Tile, piece: Word, number: Word) -> None:
-        slot = number % STAGES
-        hopper.wait(self.ring.empty(side, slot), (number // STAGES & 1) ^ 1)
+        slot = number % self.shape.stages
+        hopper.wait(self.ring.empty(side, slot), (number // self.shape.stages & 1) ^ 1)
         barrier = self.ring.full(side, slot)
         hopper.expect(barrier, constant(self.layout.piece(side)))
         for part in range(self.extents[side] // DEPTH):
             at = self.sides[side].at(constant(part * DEPTH), piece * self.shape.keys, tile.batch)
             target = self.stage(side, slot) + part * self.shape.keys * SWIZZLE_ROW
             hopper.load_tile(target, self.sides[side].map, at, barrier)
-
-
-def stages_results(job: Attention) -> bool:
-    """Whether TMA can store a job's results, of 16 bits."""
-    (array, _), *others = job.output.epilogue.stores
-    element = ir.MemRefType(array.memory.type).element_type
-    return not others and wgmmafit.can_stage(job.output) and rtcalls.storage_bytes(element) == 2

@@ -16,7 +16,7 @@ from mlir.dialects import arith, llvm, scf, vector
 from aot.lower.contract import hopper, instructions, onlinesoftmax, registers
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.epilogue import Place
-from aot.lower.contract.flashjob import KEY, STAGES, VALUE, State, Tile
+from aot.lower.contract.flashjob import KEY, VALUE, State, Tile
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.words import Word, constant
@@ -35,7 +35,7 @@ class Consumer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.job, self.ring = kernel, kernel.job, kernel.ring
         self.kind = Kind(str(self.job.scores.left.element), 2, "f32")
-        self.keys = self.job.shape.keys
+        self.keys, self.stages = self.job.shape.keys, self.job.shape.stages
         self.undefined = llvm.UndefOp(hopper.sums(self.keys)).result
 
     def emit(self) -> None:
@@ -103,8 +103,8 @@ class Consumer:
 
     def _await(self, side: int, number: Word) -> Word:
         """Wait for a piece of keys or values; its place in the ring."""
-        slot = number % STAGES
-        hopper.wait(self.ring.full(side, slot), number // STAGES & 1)
+        slot = number % self.stages
+        hopper.wait(self.ring.full(side, slot), number // self.stages & 1)
         return slot
 
     def _begin_scores(self, slot: Word, queries: Word) -> ir.Value:
@@ -133,7 +133,7 @@ class Consumer:
 
     def _release(self, side: int, number: Word, condition: ir.Value | None = None) -> None:
         mine = self.leads if condition is None else arith.AndIOp(condition, self.leads).result
-        hopper.when(mine, lambda: hopper.arrive(self.ring.empty(side, number % STAGES)))
+        hopper.when(mine, lambda: hopper.arrive(self.ring.empty(side, number % self.stages)))
 
     def _piece(self, piece: Word, state: State, *, last: bool) -> State:
         """Weights of a piece; the next one's scores are there when it ends, and the sums with these weights run.
@@ -172,7 +172,7 @@ class Consumer:
             self._await(KEY, number)
 
         hopper.when(self.more, wait)
-        return number % STAGES
+        return number % self.stages
 
     def _scores(self, piece: Word, total: ir.Value, *, last: bool) -> list[ir.Value]:
         """What the source makes of a thread's scores; of keys in the last piece that a query does not see, nothing."""
@@ -185,18 +185,25 @@ class Consumer:
                 at = self._place(self.row + 8 * half, first + 8 * block)
                 made = self.job.epilogue.values(vector.FromElementsOp(kind, pair).result, at)[0]
                 found += [vector.ExtractOp(made, [], [number]).result for number in range(2)]
-        if not last:
+        if not last and (self.job.shape.is_square or not self.job.causal):
             return found
-        if self.job.causal or self.job.bounded:
+        if self.job.bounded or (self.job.causal and last):
             # What is read beside the scores leaves no registers for them in two forms.
             return self._seen(found, first)
-        whole = arith.CmpIOp(arith.CmpIPredicate.ule, ((piece + 1) * self.keys).value, self.kernel.keys.value).result
+        behind, seen = (piece + 1) * self.keys, self._seen_by_all()
+        whole = arith.CmpIOp(arith.CmpIPredicate.ule, behind.value, seen.value).result
         branch = scf.IfOp(whole, [each.type for each in found], has_else=True)
         with ir.InsertionPoint(branch.then_block):
             scf.YieldOp(found)
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp(self._seen(found, first))
         return list(branch.results)
+
+    def _seen_by_all(self) -> Word:
+        """Keys that all of the warpgroup's queries see."""
+        if not self.job.causal:
+            return self.kernel.keys
+        return self.kernel.keys.least(self.at.m0 + (self.consumer * _ROWS + 1))
 
     def _seen(self, scores: list[ir.Value], first: Word) -> list[ir.Value]:
         """A thread's scores; nothing of keys that a query does not see."""

@@ -14,16 +14,15 @@ from aot.lower.contract import hopper, sharednumbers
 from aot.lower.contract.epilogue import Epilogue
 from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.problem import Problem
+from aot.lower.contract.sharednumbers import WORD
 from aot.lower.contract.words import Word, constant
 
-STAGES = 2
-"""Pieces on their way."""
 _ROWS = 64
 """Queries of a warpgroup."""
 KEY, VALUE = 0, 1
 """The two rings."""
-_BARRIER, _WORD = 8, 4
-PLACE_BYTES = 8 * _WORD
+_BARRIER = 8
+PLACE_BYTES = 8 * WORD
 """Of a Tile in shared memory: as many words as there can be."""
 
 
@@ -35,16 +34,26 @@ class Shape:
     """Consumer warpgroups."""
     keys: int
     """Of a piece."""
-    registers: tuple[int, int]
-    """Of a thread of the producer's warpgroup, and of a consumer."""
+    stages: int = 2
+    """Pieces on their way."""
 
     @property
     def queries(self) -> int:
         """Of a tile."""
         return self.groups * _ROWS
 
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a thread of the producer's warpgroup, and of a consumer."""
+        return (24, 240) if self.groups == 2 else (32, 160)
 
-SQUARE, NARROW, TALL = Shape(2, 128, (24, 240)), Shape(2, 96, (24, 240)), Shape(3, 96, (32, 160))
+    @property
+    def is_square(self) -> bool:
+        """As many keys in a piece as queries in a tile: of all pieces but the last one all are seen, if causal."""
+        return self.keys == self.queries
+
+
+SQUARE, NARROW, SHORT, TALL, DEEP = Shape(2, 128), Shape(2, 96), Shape(2, 64, 4), Shape(3, 96), Shape(2, 128, 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +86,12 @@ class Attention:
         """Whether the epilogue reads memory: only where there is some."""
         return len(self.epilogue.arrays()) > 1
 
+    @property
+    def told(self) -> dict[str, int]:
+        """Its sizes, for reports."""
+        shape, sizes = self.shape, {"depth": self.depth, "width": self.width}
+        return {"queries": shape.queries, "keys": shape.keys, **sizes, "stages": shape.stages}
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -95,12 +110,12 @@ class Layout:
 
     def ring(self, side: int) -> int:
         """Where the keys' or the values' begins."""
-        return 2 * self.queries + side * STAGES * self.piece(KEY)
+        return 2 * self.queries + side * self.job.shape.stages * self.piece(KEY)
 
     @property
     def results(self) -> int:
         """Where results that TMA stores lie."""
-        return self.ring(VALUE) + STAGES * self.piece(VALUE)
+        return self.ring(VALUE) + self.job.shape.stages * self.piece(VALUE)
 
     @property
     def barriers(self) -> int:
@@ -108,13 +123,13 @@ class Layout:
 
     @property
     def places(self) -> int:
-        """Where words about the two tiles lie."""
-        return self.barriers + (4 + 4 * STAGES) * _BARRIER
+        """Where words about the two tiles lie, and those about tiles that threads have found ahead."""
+        return self.barriers + (4 + 4 * self.job.shape.stages) * _BARRIER
 
     @property
     def bytes(self) -> int:
         """Of all of it, wherever it begins."""
-        return self.places + 2 * PLACE_BYTES + hopper.ATOM
+        return self.places + 6 * PLACE_BYTES + hopper.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,23 +160,30 @@ class Tile:
     """1 if the block has another tile behind it, else 0."""
     batch: tuple[Word, ...]
 
+    def flat(self) -> list[ir.Value]:
+        return [each.value for each in (self.m0, self.pieces, self.more, *self.batch)]
+
+    @staticmethod
+    def of(words: Sequence[Word]) -> Tile:
+        m0, pieces, more, *batch = words
+        return Tile(m0, pieces, more, tuple(batch))
+
     def write(self, address: Word) -> None:
         """To shared memory."""
-        for number, word in enumerate((self.m0, self.pieces, self.more, *self.batch)):
-            sharednumbers.write_word(address + number * _WORD, word)
+        for number, value in enumerate(self.flat()):
+            sharednumbers.write_word(address + number * WORD, Word(value))
 
     @staticmethod
     def read(address: Word, loops: int) -> Tile:
         """From there; ``loops``: how many there are around a product."""
-        m0, pieces, more, *batch = (sharednumbers.read_word(address + number * _WORD) for number in range(3 + loops))
-        return Tile(m0, pieces, more, tuple(batch))
+        return Tile.of([sharednumbers.read_word(address + number * WORD) for number in range(3 + loops)])
 
 
 class Ring:
     """Barriers: of two tiles of queries, and of each ring's stages."""
 
-    def __init__(self, start: Word) -> None:
-        self.start = start
+    def __init__(self, start: Word, shape: Shape) -> None:
+        self.start, self.groups, self.stages = start, shape.groups, shape.stages
 
     def queries_full(self, slot: Word) -> Word:
         return self.start + slot * _BARRIER
@@ -170,18 +192,18 @@ class Ring:
         return self.start + (slot + 2) * _BARRIER
 
     def full(self, side: int, slot: Word) -> Word:
-        return self.start + (slot + (4 + 2 * side * STAGES)) * _BARRIER
+        return self.start + (slot + (4 + 2 * side * self.stages)) * _BARRIER
 
     def empty(self, side: int, slot: Word) -> Word:
-        return self.start + (slot + (4 + (2 * side + 1) * STAGES)) * _BARRIER
+        return self.start + (slot + (4 + (2 * side + 1) * self.stages)) * _BARRIER
 
-    def prepare(self, groups: int) -> None:
+    def prepare(self) -> None:
         """Make all barriers; a stage is free when as many consumers have read it."""
         for slot in range(2):
             hopper.make_barrier(self.queries_full(constant(slot)), 1)
-            hopper.make_barrier(self.queries_empty(constant(slot)), groups)
+            hopper.make_barrier(self.queries_empty(constant(slot)), self.groups)
         for side in (KEY, VALUE):
-            for slot in range(STAGES):
+            for slot in range(self.stages):
                 hopper.make_barrier(self.full(side, constant(slot)), 1)
-                hopper.make_barrier(self.empty(side, constant(slot)), groups)
+                hopper.make_barrier(self.empty(side, constant(slot)), self.groups)
         hopper.fence_made_barriers()

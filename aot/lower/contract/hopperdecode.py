@@ -9,13 +9,14 @@ ring; four warps share a tile's keys, and free its place when all of them have r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import gpu, nvvm, scf
 
 from aot.lower import imageneeds
 from aot.lower.contract import (
+    attentionpick,
     boxes,
     decodemerge,
     decodeparts,
@@ -26,6 +27,7 @@ from aot.lower.contract import (
     instructions,
     tiles,
 )
+from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.decode import MOST_ROWS
 from aot.lower.contract.decodemerge import Merge
@@ -36,12 +38,17 @@ from aot.lower.contract.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
 from aot.lower.contract.hopper import ATOM, SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.tiles import Block, Told
+from aot.lower.contract.wgmmatile import MOST_SHARED
 from aot.lower.contract.words import Word, constant, narrow
+from aot.wishes import HOPPER_DECODE
 
 _WARPS = WARPGROUP // WARP
+_THREADS = WARPGROUP + WARP
 _TILE_BYTES = 16384
 """Of keys, or of values."""
-_STAGES = 3
+_STAGES, _LEAST_STAGES = 3, 2
+_STEP, _MOST_KEYS = SIXTEEN * _WARPS, 256
+"""What keys of a tile are multiples of."""
 _BARRIER = 8
 
 
@@ -51,11 +58,15 @@ class Layout:
 
     depth: int
     width: int
+    keys: int
+    """Of a tile."""
+    stages: int = _STAGES
 
     @property
-    def keys(self) -> int:
-        """Of a tile."""
-        return _TILE_BYTES // (max(self.depth, self.width) * ELEMENT)
+    def told(self) -> dict[str, int]:
+        """Its sizes, for reports."""
+        sizes = {"depth": self.depth, "width": self.width, "stages": self.stages, "threads": _THREADS}
+        return {"rows": MOST_ROWS, "keys": self.keys, **sizes}
 
     @property
     def value(self) -> int:
@@ -72,17 +83,40 @@ class Layout:
 
     @property
     def barriers(self) -> int:
-        return _STAGES * self.stage + self.queries.bytes
+        return self.stages * self.stage + self.queries.bytes
 
     @property
     def bytes(self) -> int:
-        end = self.barriers + 2 * _STAGES * _BARRIER
+        end = self.barriers + 2 * self.stages * _BARRIER
         return max(end, decodemerge.Room(self.width, _WARPS).bytes) + ATOM
 
 
-def launch(job: Attention, kind: Kind) -> None:
+def layout_for(job: Attention, pick: Pick) -> Layout:
+    """The layout for a job."""
+    usual = Layout(job.depth, job.width, _TILE_BYTES // (max(job.depth, job.width) * ELEMENT))
+    mine = [_asked(usual, pick), usual] if pick.asks(HOPPER_DECODE) else [usual]
+    less = [replace(usual, keys=keys) for keys in range(usual.keys - _STEP, 0, -_STEP)]
+    return pick.best(HOPPER_DECODE, [*mine, *less], lambda layout: layout.told)
+
+
+def misfit(job: Attention, pick: Pick) -> str:
+    """All that is wrong with the layout that the user wants."""
+    layout, found = _asked(layout_for(job, Pick()), pick), []
+    if layout.keys % _STEP or layout.keys > _MOST_KEYS:
+        found.append(f"keys {layout.keys} is not possible; multiples of {_STEP} up to {_MOST_KEYS} are")
+    if layout.stages < _LEAST_STAGES:
+        found.append(f"stages {layout.stages} is not possible; at least {_LEAST_STAGES} are")
+    sizes = {"keys": layout.keys, "stages": layout.stages}
+    return "; ".join(found) or attentionpick.too_large(sizes, layout.bytes, MOST_SHARED)
+
+
+def _asked(usual: Layout, pick: Pick) -> Layout:
+    return replace(usual, keys=pick.size("keys", usual.keys), stages=pick.size("stages", usual.stages))
+
+
+def launch(job: Attention, kind: Kind, pick: Pick) -> None:
     """Emit the launches at the insertion point: clusters, or blocks that leave their parts in memory."""
-    layout = Layout(job.depth, job.width)
+    layout = layout_for(job, pick)
     division = decodeparts.divide(job, layout.keys)
 
     def together() -> None:
@@ -98,9 +132,8 @@ def launch(job: Attention, kind: Kind) -> None:
 def _launch(job: Attention, kind: Kind, layout: Layout, parts: Parts, remarks: tuple[str, ...]) -> None:
     keys = boxes.of_factor(job.scores.right, job.scores.n, job.scores, layout.keys)
     values = boxes.of_factor(job.output.right, job.output.n, job.output, layout.keys, steps=layout.keys)
-    told = {"rows": MOST_ROWS, "keys": layout.keys, "depth": job.depth, "width": job.width, "stages": _STAGES}
-    threads = WARPGROUP + WARP
-    with decodeparts.launch(job, parts, threads, layout.bytes, Told("hopper-decode", told, remarks)) as (block, part):
+    told = Told(HOPPER_DECODE, layout.told, remarks)
+    with decodeparts.launch(job, parts, _THREADS, layout.bytes, told) as (block, part):
         imageneeds.mark(block.launch, flash.NEED)
         _Code(job, kind, layout, block, (parts, part)).emit(keys, values)
     parts.combine(job)
@@ -127,10 +160,10 @@ class _Code:
         return self.barriers + slot * _BARRIER
 
     def _empty(self, slot: Word) -> Word:
-        return self.barriers + (slot + _STAGES) * _BARRIER
+        return self.barriers + (slot + self.layout.stages) * _BARRIER
 
     def _prepare(self) -> None:
-        for slot in range(_STAGES):
+        for slot in range(self.layout.stages):
             hopper.make_barrier(self._full(constant(slot)), 1)
             hopper.make_barrier(self._empty(constant(slot)), _WARPS)
         hopper.fence_made_barriers()
@@ -143,8 +176,8 @@ class _Code:
         loop = scf.ForOp(constant(0).value, self.share.turns.value, constant(1).value)
         with ir.InsertionPoint(loop.body):
             turn = Word(loop.induction_variable)
-            slot = turn % _STAGES
-            hopper.wait(self._empty(slot), (turn // _STAGES & 1) ^ 1)
+            slot = turn % self.layout.stages
+            hopper.wait(self._empty(slot), (turn // self.layout.stages & 1) ^ 1)
             barrier, first = self._full(slot), self.share.begin + turn * self.layout.keys
             hopper.expect(barrier, constant(self.layout.stage))
             stage = self.base + slot * self.layout.stage
@@ -156,7 +189,7 @@ class _Code:
 
     def _consume(self) -> None:
         lane, warp = self.block.thread % WARP, self.block.thread // WARP
-        queries = self.base + _STAGES * self.layout.stage
+        queries = self.base + self.layout.stages * self.layout.stage
         Copies(self.layout.queries, self.job.scores.left, self.block.batch, self.block.thread, queries).begin(
             0, constant(0), self.block.m
         )
@@ -185,8 +218,8 @@ class _Code:
         loop = scf.ForOp(first.value, last.value, constant(1).value, self.code.flat(state))
         with ir.InsertionPoint(loop.body):
             turn, mine = Word(loop.induction_variable), self.code.of(list(loop.inner_iter_args))
-            slot = turn % _STAGES
-            hopper.wait(self._full(slot), turn // _STAGES & 1)
+            slot = turn % self.layout.stages
+            hopper.wait(self._full(slot), turn // self.layout.stages & 1)
             stage = slot * self.layout.stage
             totals = self.code.products(self.key_at(stage), left)
             piece = Piece(self.value_at(stage), self.first + turn * self.layout.keys)

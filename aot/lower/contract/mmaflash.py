@@ -10,22 +10,37 @@ multiplied. Pieces that all queries of the tile see completely come first, in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.arch import WARP
 from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import epilogue, extents, flashcopies, flashwarp, instructions, onlinesoftmax, tiles
+from aot.lower.contract import (
+    attentionpick,
+    epilogue,
+    extents,
+    flashcopies,
+    flashwarp,
+    instructions,
+    onlinesoftmax,
+    registers,
+    tiles,
+)
+from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.flashcopies import Copies, Room
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.flashwarp import Piece, Queries, Sizes, Warp
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.sharedarray import Shared
+from aot.lower.contract.sharednumbers import Aside
+from aot.lower.contract.tensorcores import EVERYWHERE
 from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
 from aot.lower.fast import bodies
+from aot.tiling import ATTENTION
+from aot.wishes import MMA_FLASH
 
 STAGES = 2
 _PAD = 8
@@ -33,6 +48,10 @@ _PAD = 8
 _SUM_BYTES = 4
 _HELD = 128
 """Elements of its rows' queries, and of their sums, up to which a lane of four keeps queries in registers."""
+
+
+_ROWS, _MOST_WARPS, _STEP, _MOST_KEYS = (16, 32), 8, 16, 128
+"""Queries of a warp; warps; what keys of a piece are multiples of."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +73,39 @@ _NARROW = ((64, Tile(128, 32, 64)), (128, Tile(128, 32, 32)), (256, Tile(64, 16,
 """Where memory is read beside the scores, or queries stay in registers beside sums of more elements."""
 
 
-def tile_for(job: Attention) -> Tile:
+def tile_for(job: Attention, pick: Pick) -> Tile:
     """The tile for a job."""
     table = _NARROW if job.bounded or job.depth < job.width else _TILES
-    return next(tile for most, tile in table if max(job.depth, job.width) <= most)
+    usual = next(tile for most, tile in table if max(job.depth, job.width) <= most)
+    mine = [_asked(usual, pick), usual] if pick.asks(MMA_FLASH) else [usual]
+    less = [replace(usual, keys=keys) for keys in range(usual.keys - _STEP, 0, -_STEP)]
+    return pick.best(MMA_FLASH, [*mine, *less], lambda tile: _told(job, tile))
 
 
-def launch(job: Attention, kind: Kind, need: str) -> None:
+def misfit(job: Attention, pick: Pick) -> str:
+    """All that is wrong with the tile that the user wants."""
+    tile = _asked(tile_for(job, Pick()), pick)
+    found, most = [], _MOST_WARPS * tile.rows
+    if tile.rows not in _ROWS:
+        found.append(f"rows {tile.rows} is not possible; {_ROWS[0]} and {_ROWS[1]} are")
+    elif tile.queries % tile.rows or tile.queries > most:
+        found.append(f"queries {tile.queries} is not possible; multiples of rows {tile.rows} up to {most} are")
+    if tile.keys % _STEP or tile.keys > _MOST_KEYS:
+        found.append(f"keys {tile.keys} is not possible; multiples of {_STEP} up to {_MOST_KEYS} are")
+    return "; ".join(found) or attentionpick.too_large(vars(tile), _Layout(job, tile).bytes, EVERYWHERE)
+
+
+def _asked(usual: Tile, pick: Pick) -> Tile:
+    return Tile(*(pick.size(name, size) for name, size in vars(usual).items()))
+
+
+def _told(job: Attention, tile: Tile) -> dict[str, int]:
+    return {**vars(tile), "depth": job.depth, "width": job.width, "stages": STAGES}
+
+
+def launch(job: Attention, kind: Kind, need: str, pick: Pick) -> None:
     """Emit the launch at the insertion point; ``need``: the architecture of images that hold the kernel."""
-    tile = tile_for(job)
+    tile = tile_for(job, pick)
     layout = _Layout(job, tile)
     width = epilogue.width(job.output.epilogue)
     wide = extents.whole_vectors(job.output, width)
@@ -71,8 +114,7 @@ def launch(job: Attention, kind: Kind, need: str) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
     sizes = ((blocks.value, one, one), (rtcalls.index(tile.threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
-    told = {"queries": tile.queries, "keys": tile.keys, "depth": job.depth, "width": job.width, "stages": STAGES}
-    tiling.mark(op, "attention", 0, "mma-flash", told, ("causal",) if job.causal else ())
+    tiling.mark(op, ATTENTION, 0, MMA_FLASH, _told(job, tile), ("causal",) if job.causal else ())
     if need:
         imageneeds.mark(op, need)
     body = op.regions[0].blocks[0]
@@ -120,27 +162,33 @@ class _Code:
             for room, factor, start in zip(rooms, factors, starts, strict=True)
         ]
         queries = flashcopies.by_rows(starts[0] + self.row0 * layout.queries.pitch, self.lane)
-        self.query_at = queries.padded(layout.queries.pitch)(0)
+        self.query_at = queries.padded(layout.queries.pitch)
         self.key_at = flashcopies.by_columns(starts[1], self.lane).padded(layout.keys.pitch)
         self.value_at = flashcopies.by_rows(starts[2], self.lane).padded(layout.values.pitch)
         sizes = Sizes(self.tile.rows // flashwarp.SIXTEEN, self.tile.keys)
         self.code = Warp(job, kind, sizes, block.batch, (block.m, self.keys))
         row, self.pair = flashwarp.lane_place(self.lane)
         self.row = block.m0 + self.row0 + row
+        # Behind the first row of queries, where rows are longer than what is copied there.
+        self.aside = Aside(base + job.depth * flashcopies.ELEMENT, [block.m0, *map(narrow, block.batch)])
 
     def emit(self, width: int, wide: ir.Value | bool) -> None:
         """All of it; results are stored by vectors of ``width`` where that is possible."""
-        self.pieces, seen = self._pieces()
+        pieces, seen = self._pieces(self.block.m0)
         self.copies[0].begin(0, self.block.m0, self.block.m)
         for number in range(STAGES - 1):
-            self._copy(constant(number))
+            self._copy(constant(number), pieces)
         if self._holds():
             instructions.wait(STAGES - 2)
             gpu.BarrierOp()
-        left, state = self._left(), self.code.start()
-        state = self._loop(constant(0), seen, state, left, all_seen=True)
-        state = self._loop(seen, self.pieces, state, left, all_seen=False)
+        left = self._left() if self._holds() else None
+        state = self._loop(constant(0), seen, self.code.start(), left, all_seen=True)
+        # Read again, too.
+        pieces, seen = self._pieces(self.aside.read(0))
+        state = self._loop(seen, pieces, state, left, all_seen=False)
         instructions.wait(0)
+        m0, *batch = (self.aside.read(number) for number in range(len(self.block.batch) + 1))
+        self.block = replace(self.block, m0=m0, batch=tuple(each.index() for each in batch))
         gpu.BarrierOp()
         self._finish(state, width, wide)
 
@@ -150,31 +198,34 @@ class _Code:
     def _left(self) -> flashwarp.Left:
         count = self.tile.rows // flashwarp.SIXTEEN
         if self._holds():
-            return flashwarp.held(self.query_at, count, self.job.depth // flashwarp.SIXTEEN)
-        return flashwarp.loaded(self.query_at, count)
+            return flashwarp.held(self.query_at(0), count, self.job.depth // flashwarp.SIXTEEN)
+        # Addresses of all steps, kept from before a loop, would take registers.
+        return flashwarp.loaded(self.query_at(registers.here(constant(0))), count)
 
-    def _pieces(self) -> tuple[Word, Word]:
+    def _pieces(self, m0: Word) -> tuple[Word, Word]:
         """Of keys that one of the tile's queries sees, and those that all of them see completely."""
         some, all_ = self.keys, self.keys
         if self.job.causal:
-            some, all_ = some.least(self.block.m0 + self.tile.queries), all_.least(self.block.m0 + 1)
+            some, all_ = some.least(m0 + self.tile.queries), all_.least(m0 + 1)
         return some.tiles(self.tile.keys), all_ // self.tile.keys
 
     def _stage(self, number: Word) -> Word:
         """Offset of a piece in the ring."""
         return number % STAGES * self.layout.stage
 
-    def _copy(self, number: Word) -> None:
+    def _copy(self, number: Word, pieces: Word) -> None:
         """Begin to copy a piece, if there is one; without it, too, it counts as a group."""
-        branch = scf.IfOp(number.below(self.pieces))
+        branch = scf.IfOp(number.below(pieces))
         with ir.InsertionPoint(branch.then_block):
+            # As if it were not known how far pieces are apart: addresses kept from turn to turn would take registers.
+            first = registers.here(number * self.tile.keys)
             for copies in self.copies[1:]:
-                copies.begin(self._stage(number), number * self.tile.keys, self.keys)
+                copies.begin(self._stage(number), first, self.keys)
             scf.YieldOp([])
         instructions.commit()
 
     def _loop(
-        self, first: Word, last: Word, begin: list[Queries], left: flashwarp.Left, *, all_seen: bool
+        self, first: Word, last: Word, begin: list[Queries], left: flashwarp.Left | None, *, all_seen: bool
     ) -> list[Queries]:
         loop = scf.ForOp(first.value, last.value, constant(1).value, self.code.flat(begin))
         with ir.InsertionPoint(loop.body):
@@ -182,9 +233,9 @@ class _Code:
             # The slot that is filled was last read in the turn before.
             instructions.wait(STAGES - 2)
             gpu.BarrierOp()
-            self._copy(number + (STAGES - 1))
+            self._copy(number + (STAGES - 1), self._pieces(self.aside.read(0))[0])
             stage = self._stage(number)
-            totals = self.code.products(self.key_at(stage), left)
+            totals = self.code.products(self.key_at(stage), left or self._left())
             piece = Piece(self.value_at(stage), number * self.tile.keys)
             state = self.code.add(state, totals, piece, (self.row, self.pair), all_seen=all_seen)
             scf.YieldOp(self.code.flat(state))

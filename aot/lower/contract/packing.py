@@ -26,6 +26,7 @@ from aot.lower.contract.words import Word
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.places import Extent
+from aot.tiling import CONTRACTIONS
 
 _THREADS = 256
 _LINE, _LONG = 128, 1024
@@ -200,7 +201,7 @@ def _launch(copies: Sequence[tuple[_Copy, ir.Value]]) -> None:
     counts = [copy.if_needed((copy.outside * copy.vectors).tiles(_THREADS)) for copy, _ in copies]
     total = counts[0] if len(counts) == 1 else counts[0] + counts[1]
     op = gpu.LaunchOp((total.value, one, one), (rtcalls.index(_THREADS), one, one)).operation
-    tiling.mark(op, "contractions", 0, "pack", {"threads": _THREADS, "width": copies[0][0].lanes})
+    tiling.mark(op, CONTRACTIONS, 0, "pack", {"threads": _THREADS, "width": copies[0][0].lanes})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

@@ -16,10 +16,11 @@ from mlir import ir
 from mlir.dialects import gpu, scf
 
 from aot.lower import imageneeds
-from aot.lower.contract import instructions, registers, tiles
+from aot.lower.contract import instructions, registers, sharednumbers, tiles
 from aot.lower.contract.numbercopies import Place, Shape, Side, Source
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
+from aot.lower.contract.sharednumbers import Aside
 from aot.lower.contract.splitting import Split
 from aot.lower.contract.tiles import Block, Target, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
@@ -130,7 +131,8 @@ def launch(job: Job, form: Form, units: Callable[[Word], Units], need: str | Non
     problem = job.problem
     sources = [Source.of(factor, asynchronous=need is not None, vectors=job.vectors) for factor in problem.factors]
     inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
-    with tiles.launch(inner, form.extents, form.threads, form.ring, form.told(copied=need is not None)) as block:
+    shared = form.ring + (len(inner.batch) + 2) * sharednumbers.WORD
+    with tiles.launch(inner, form.extents, form.threads, shared, form.told(copied=need is not None)) as block:
         block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), form.blocks)
         if need:
             imageneeds.mark(block.launch, need)
@@ -149,6 +151,7 @@ class _Code:
             self.behind = block.k.least(self.first + depth)
         base = instructions.shared_base()
         self.bases = [base + start for start in form.starts]
+        self.aside = Aside(base + form.ring, [block.m0, block.n0, *map(narrow, block.batch)])
 
     def emit(self, sources: Sequence[Source]) -> None:
         block, last = self.block, self.form.stages - 1
@@ -167,7 +170,13 @@ class _Code:
         with ir.InsertionPoint(loop.body):
             scf.YieldOp(self._turn(Word(loop.induction_variable), list(loop.inner_iter_args)))
         self._wait(0)
+        self.block = self._again()
         self._finish(list(loop.results)[: len(self.units.zeros)])
+
+    def _again(self) -> Block:
+        """The block, whose place is read where it is wanted."""
+        m0, n0, *batch = (self.aside.read(number) for number in range(len(self.block.batch) + 2))
+        return replace(self.block, m0=m0, n0=n0, batch=tuple(each.index() for each in batch))
 
     def _begin(self, stage: Word, turn: Word) -> list[list[ir.Value]]:
         """Have the tiles of a turn brought to a stage."""
@@ -229,12 +238,13 @@ class _Code:
     def _give(self, slab: Shared, corner: tiles.Corner, rows: int) -> None:
         # Read again: kept from before the loop, what is made from it would take registers.
         worker, done = Worker(registers.here(self.block.thread), self.form.threads), self.job.problem.epilogue
+        batch = self.block.batch[1:] if self.split else self.block.batch
 
         def give(target: Target) -> None:
             tiles.give(self.block, slab, corner, (rows, self.form.columns), worker, target)
 
         def give_results() -> None:
-            wide, single = (Target(done, self.batch, width) for width in (self.job.width, 1))
+            wide, single = (Target(done, batch, width) for width in (self.job.width, 1))
             tiles.either(self.job.wide, lambda: give(wide), lambda: give(single))
 
         if self.split is None:

@@ -1,6 +1,7 @@
 """Numbers in shared memory by their address: of this block, or of another one of its cluster.
 
-In: addresses as 32-bit words, values, at an insertion point in a kernel for sm_90a. Out: loads and stores.
+In: addresses as 32-bit words, values, at an insertion point in a kernel; for sm_90a, where another block is meant. Out:
+loads and stores.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from mlir.dialects import llvm, nvvm, vector
 
 from aot.lower.contract.hopper import pointer
 from aot.lower.contract.words import Word
+
+WORD = 4
+"""Bytes."""
 
 
 def keep(address: Word, values: Sequence[ir.Value]) -> None:
@@ -39,6 +43,22 @@ def write_word(address: Word, word: Word) -> None:
 def read_word(address: Word) -> Word:
     """A number from there."""
     return Word(llvm.LoadOp(ir.IntegerType.get_signless(32), pointer(address), alignment=4).result)
+
+
+class Aside:
+    """Words of a block that are put into shared memory, and read where they are wanted: kept, they take registers.
+
+    All threads write the same, and so each reads what it wrote.
+    """
+
+    def __init__(self, start: Word, words: Sequence[Word]) -> None:
+        self.start = start
+        for number, word in enumerate(words):
+            write_word(start + number * WORD, word)
+
+    def read(self, number: int) -> Word:
+        """The word of this number."""
+        return read_word(self.start + number * WORD)
 
 
 def _remote(address: Word, block: Word) -> ir.Value:

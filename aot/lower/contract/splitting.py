@@ -20,6 +20,7 @@ from aot.lower.contract.problem import Problem
 from aot.lower.contract.words import Word
 from aot.lower.fast.accesses import load_vector
 from aot.lower.fast.places import VECTOR_BYTES, Extent
+from aot.tiling import CONTRACTIONS
 
 _BLOCKS = 256
 """That fill a large GPU."""
@@ -166,7 +167,7 @@ def _launch(problem: Problem, split: Split, width: int) -> None:
     total = Word(problem.batches()) * Word(problem.m.value) * across
     one = rtcalls.index(1)
     op = gpu.LaunchOp((total.tiles(_THREADS).value, one, one), (rtcalls.index(_THREADS), one, one)).operation
-    tiling.mark(op, "contractions", 0, "combine", {"threads": _THREADS, "width": width})
+    tiling.mark(op, CONTRACTIONS, 0, "combine", {"threads": _THREADS, "width": width})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

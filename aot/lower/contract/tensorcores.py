@@ -49,7 +49,7 @@ _GATHERING = ((Tile(128, 64, 128, 32, 32, 3), 10), _TILES[-1])
 """For convolutions: more threads, since each holds the places of its rows."""
 _MULTIPROCESSORS = 132
 """Of a large GPU: where extents are static the tile is chosen when the package is built."""
-_EVERYWHERE = 99 * 1024
+EVERYWHERE = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
 
 
@@ -145,7 +145,7 @@ def _by_time(job: Problem, kind: Kind, candidates: Sequence[tuple[Tile, int]]) -
             found.insert(0, Wish(False, *_shape(tile, kind), in_parts=False))
             continue
         mine = extents.rounds(job, tile.rows, tile.columns, _MULTIPROCESSORS, time)
-        fits = tile.shared_bytes <= _EVERYWHERE or extents.has_shared(tile.shared_bytes)
+        fits = tile.shared_bytes <= EVERYWHERE or extents.has_shared(tile.shared_bytes)
         condition = True if best is None else all_of([extents.no_more(mine, best), fits])
         found.insert(0, Wish(condition, *_shape(tile, kind), in_parts=tile is _SMALL))
         best = mine if best is None else extents.least(mine, best)

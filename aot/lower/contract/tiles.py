@@ -21,6 +21,7 @@ from aot.lower.contract.epilogue import Epilogue, Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.words import Word, constant, narrow
+from aot.tiling import CONTRACTIONS
 
 _GROUP = 8
 """Tiles below each other before the next column of tiles."""
@@ -64,7 +65,7 @@ def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, t
     blocks = (rows * columns * Word(problem.batches())).value
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), shared).result
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(threads), one, one), dynamic_shared_memory_size=memory)
-    tiling.mark(op.operation, "contractions", 0, told.name, told.sizes, told.remarks)
+    tiling.mark(op.operation, CONTRACTIONS, 0, told.name, told.sizes, told.remarks)
     body = op.operation.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

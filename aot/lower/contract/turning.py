@@ -19,6 +19,7 @@ from aot.lower.contract.words import Word
 from aot.lower.fast import bodies, exchange
 from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.places import Extent
+from aot.tiling import CONTRACTIONS
 
 _THREADS = 256
 _ROWS = 64
@@ -65,7 +66,7 @@ def launch(copy: Copy, buffer: ir.Value) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), size).result
     sizes = ((blocks.value, one, one), (rtcalls.index(_THREADS), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
-    tiling.mark(op, "contractions", 0, "turn", {"rows": _ROWS, "columns": copy.deep, "threads": _THREADS})
+    tiling.mark(op, CONTRACTIONS, 0, "turn", {"rows": _ROWS, "columns": copy.deep, "threads": _THREADS})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()

@@ -31,6 +31,7 @@ from aot.lower.contract.wgmmaswapped import swapped
 from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.wgmmawriter import Writer
 from aot.lower.contract.words import Word, constant, narrow
+from aot.tiling import CONTRACTIONS
 
 NEED = "sm_90a"
 _GROUP = 8
@@ -75,7 +76,7 @@ def _kind(job: Problem) -> Kind:
 
 def _mark(op: ir.Operation, tile: Tile, store: wgmmastore.Store, kind: Kind) -> None:
     remarks = store.remarks if kind.bytes == 2 else (kind.told, *store.remarks)
-    tiling.mark(op, "contractions", 0, "wgmma", tile.sizes(SWIZZLE_ROW // kind.bytes), remarks)
+    tiling.mark(op, CONTRACTIONS, 0, "wgmma", tile.sizes(SWIZZLE_ROW // kind.bytes), remarks)
     imageneeds.mark(op, NEED)
     if tile.cluster > 1:
         op.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([tile.cluster, 1, 1])

@@ -15,7 +15,7 @@ from aot.lower.contract.words import Word
 
 CHUNK = 64 * 128
 """Bytes of 64 rows of 128 bytes, in which a warpgroup's sums go to shared memory before they are stored."""
-_MOST_SHARED = 227 * 1024
+MOST_SHARED = 227 * 1024
 _PAIR = 2
 """Blocks of a cluster, of which as many run as of blocks."""
 _ACROSS = 64
@@ -25,7 +25,7 @@ _ACROSS = 64
 def has_room(rows: int, columns: int, stages: int) -> bool:
     """Whether shared memory has room for a tile with so many stages, whose sums go through it."""
     stage, sums = (rows + -(-columns // _ACROSS) * _ACROSS) * SWIZZLE_ROW, rows // 64 * (rows // 64) * CHUNK
-    return stages * (stage + 16) + sums + ATOM <= _MOST_SHARED
+    return stages * (stage + 16) + sums + ATOM <= MOST_SHARED
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Tile:
 
     def __post_init__(self) -> None:
         assert self.rows % (64 * self.groups) == 0
-        assert (self.shared_bytes + 1024) * self.blocks <= _MOST_SHARED + 1024
+        assert (self.shared_bytes + 1024) * self.blocks <= MOST_SHARED + 1024
         assert not self.is_split or (self.rows == 64 * self.groups and self.mates == 1)
         assert self.columns % 8 == 0
         assert self.columns % self.below == 0

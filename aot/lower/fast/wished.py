@@ -18,7 +18,7 @@ from aot.lower import tiling
 from aot.lower.fast.region import Region
 from aot.lower.schedule import GENERAL
 from aot.model import Function
-from aot.wishes import MMA, PRODUCTS, ROOMY, SIZES_OF, WGMMA, Dropped, Wish, no_sizes
+from aot.wishes import ATTENTIONS, PRODUCTS, ROOMY, SIZES_OF, Dropped, Wish, no_sizes
 
 ASKED = "aot.toml asks for it"
 
@@ -90,6 +90,8 @@ class Wished:
     problems: list[str] = field(default_factory=list)
     products: set[str] = field(default_factory=set)
     """Functions with products that have kernels of their own."""
+    attention: set[str] = field(default_factory=set)
+    """Functions with attention in one kernel."""
 
     def choice(self, function: str, region: Region) -> Choice:
         """What holds for a region: its own wish, else the function's."""
@@ -99,12 +101,12 @@ class Wished:
         )
         return Choice(wish.schedule, wish.sizes, dropped) if wish else Choice(dropped=dropped)
 
-    def of_products(self, function: str) -> Wish | None:
-        """What holds for the products of a function."""
-        return next((each for each in self.wishes if each.function == function and each.for_products), None)
+    def one_of(self, schedules: Collection[str], function: str) -> Wish | None:
+        """What holds for the products of a function, or for its attention."""
+        return next((each for each in self.wishes if each.function == function and each.schedule in schedules), None)
 
     def _of(self, function: str, region: Region) -> list[Wish]:
-        mine = [each for each in self.wishes if each.function == function and not each.for_products]
+        mine = [each for each in self.wishes if each.function == function and each.for_regions]
         return [each for each in mine if each.region in (0, region.number)]
 
     def free(self, functions: Iterable[Function]) -> list[Function]:
@@ -138,20 +140,29 @@ class Wished:
         """ConfigError for all wishes that were not met; ``regions``: how many each function has."""
         for each in self.wishes:
             count = regions.get(each.function, 0)
-            if not each.for_products and (each.region > count or not count):
+            if each.for_regions and (each.region > count or not count):
                 self.problems.append(f"{each.place}: {_regions(count)}{self._advice(each)}")
         if self.problems:
             raise ConfigError("\n".join(self.problems), hint="`aot build -v` shows regions, schedules and sizes")
 
     def _advice(self, wish: Wish) -> str:
-        """What could be meant, where the function has products."""
-        if wish.function not in self.products or wish.schedule == GENERAL:
+        """What could be meant, where the function has products, or attention."""
+        have = ((self.products, "products have", PRODUCTS), (self.attention, "attention has", ATTENTIONS))
+        found = [(what, schedules) for functions, what, schedules in have if wish.function in functions]
+        if not found or wish.schedule == GENERAL:
             return ""
-        known = f"; products have schedules '{WGMMA}' and '{MMA}'"
+        texts = [f"{what} schedules {_listed(schedules)}" for what, schedules in found]
+        known = "; " + ", ".join(texts)
         if wish.schedule:
             return f"{known} to choose; their other kernels are the tool's own picks"
-        missing = [f'`schedule = "{name}"`' for name in PRODUCTS if {*dict(wish.sizes)} <= {*SIZES_OF[name]}]
-        return f"{known}; for sizes of theirs, {missing[0]} is missing" if missing else known
+        names = [name for _, schedules in found for name in schedules if {*dict(wish.sizes)} <= {*SIZES_OF[name]}]
+        return f'{known}; for sizes of theirs, `schedule = "{names[0]}"` is missing' if names else known
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``'a', 'b' and 'c'``."""
+    quoted = [f"'{name}'" for name in names]
+    return f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 def _regions(count: int) -> str:
