@@ -322,10 +322,16 @@ def _prefetch(op: Any) -> list[ir.Value]:
 
 
 def _assembly(op: Any) -> list[ir.Value]:
-    """Words to another block of a cluster, counted there; and to wait for all of them. Empty: the same value."""
+    """Words to another block of a cluster, counted there; and to wait for all of them. Empty: the same value.
+
+    Also the number of the thread, the fourth argument of a kernel.
+    """
     text, operands = ir.StringAttr(op.attributes["asm_string"]).value, list(op.operands)
     if not text:
         return operands
+    if "%tid.x" in text:
+        kernel = next(each for each in mlir.parents(op) if each.name == "func.func")
+        return [arith.IndexCastOp(op.results[0].type, kernel.regions[0].blocks[0].arguments[3]).result]
     if "st.async" not in text:
         assert "mbarrier.try_wait" in text
         func.CallOp([], "cpurun_await", operands)

@@ -212,6 +212,29 @@ def test_doubles_on_tensor_cores(
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
 
+@pytest.mark.parametrize("einsum", ["mk,kn->mn", "km,kn->mn"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_one_kernel_copies_vectors_and_what_is_not_aligned(einsum: str, backwards: bool) -> None:
+    built = program(generic(einsum, dict.fromkeys("mnk", "?"), ("f32", "f32", "f32")), backwards=backwards)
+    assert len(re.findall(r'aot.schedule = "ffma".*?"rows", (\d+)', built.ir)) == 2
+    for extents in ({"m": 72, "n": 136, "k": 41}, {"m": 35, "n": 67, "k": 33}):
+        for shift in (0, 1, 2):
+            inputs = [
+                _shifted(numbers(tuple(extents[loop] for loop in part), "f32"), shift) for part in einsum[:5].split(",")
+            ]
+            got = built.call("f", *inputs, np.zeros((extents["m"], extents["n"]), "f4")).results[0]
+            np.testing.assert_array_equal(got, np.einsum(einsum, *inputs))
+
+
+def _shifted(array: Any, elements: int) -> Any:
+    """The array so many elements behind a vector's place."""
+    lanes = 16 // array.itemsize
+    memory = np.zeros(array.size + 2 * lanes, array.dtype)
+    start = -memory.ctypes.data // array.itemsize % lanes + elements
+    memory[start : start + array.size] = array.ravel()
+    return memory[start : start + array.size].reshape(array.shape)
+
+
 PRECISIONS = {
     "of the source": ("", "", "tf32", "mma"),
     "of a function": ("", ' attributes {aot.precision = "tf32"}', "f32", "mma"),

@@ -376,9 +376,9 @@ def test_what_follows_a_contraction_is_part_of_its_launch() -> None:
         f"func.func @f(%x0: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {{"
         f"\n  %z = arith.constant 0.0 : f32{layers}\n  return %x3 : tensor<64x64xf32>\n}}"
     )
-    # Whether the call's arrays are aligned decides between two of each.
-    assert done.text.count(f'{tiling.SCHEDULE} = "ffma"') == 2 * 3
-    assert done.text.count("gpu.launch ") == 2 * 3
+    # One each, whether the call's arrays are aligned or not.
+    assert done.text.count(f'{tiling.SCHEDULE} = "ffma"') == 3
+    assert done.text.count("gpu.launch ") == 3
     assert len(re.findall(r"call @aot_rt_alloc\(", done.text)) == 2
     assert len(re.findall(r"call @aot_rt_free\(", done.text)) == 2
 

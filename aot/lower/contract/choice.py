@@ -151,25 +151,22 @@ def _candidates(job: registertile.Job, need: str | None, images: Images) -> list
     """Kernels that read numbers one by one, the best first; the last one always runs."""
     problem = job.problem
     few, many = _SINGLE if rtcalls.storage_bytes(problem.accumulator) == 4 else _DOUBLE
-    vectors = need is not None and numbercopies.have_vectors(problem.factors)
-
-    def either(launch: Callable[[registertile.Job], None]) -> None:
-        tiles.either(vectors, lambda: launch(replace(job, vectors=True)), lambda: launch(job))
+    job = replace(job, vectors=need is not None and numbercopies.have_vectors(problem.factors))
 
     def plain(condition: ir.Value | bool, tile: ffma.Tile) -> _Candidate:
         extents_ = (*tile.extents, tile.depth)
-        return _Candidate(condition, extents_, lambda split: either(lambda job: ffma.launch(job, tile, need, split)))
+        return _Candidate(condition, extents_, lambda split: ffma.launch(job, tile, need, split))
 
     if need is None:
         # Registers hold parts of tiles, too.
         return [plain(True, replace(few, blocks=2))]
     found = [plain(extents.at_most(problem.m, few.rows), few), plain(True, many)]
     if isinstance(problem.accumulator, ir.F64Type) and images.any_of(_DOUBLES):
-        found[1:1] = _double_cores(need, images, either)
+        found[1:1] = _double_cores(job, need, images)
     return found
 
 
-def _double_cores(need: str, images: Images, either: Callable[[_Launch], None]) -> list[_Candidate]:
+def _double_cores(job: registertile.Job, need: str, images: Images) -> list[_Candidate]:
     """Kernels on tensor cores: with the best instruction that each image has."""
     form, room = dmma.FORM, extents.has_shared(dmma.LEAST_SHARED)
     found: list[_Candidate] = []
@@ -179,18 +176,17 @@ def _double_cores(need: str, images: Images, either: Callable[[_Launch], None]) 
             continue
         name = need if served else f"sm_{instruction.since[0]}{instruction.since[1]}"
         condition = room if served else all_of([rtcalls.serves(name), room])
-        emit = partial(_emit_double, either, instruction, name)
+        emit = partial(_emit_double, job, instruction, name)
         found.append(_Candidate(condition, (*form.extents, form.depth), emit))
         if served:
             break
     return found
 
 
-def _emit_double(
-    either: Callable[[_Launch], None], instruction: dmma.Instruction, need: str, split: Split | None
-) -> None:
-    either(lambda job: dmma.launch(job, instruction, need, split))
+def _emit_double(job: registertile.Job, instruction: dmma.Instruction, need: str, split: Split | None) -> None:
+    """One kernel for each way of copying: with both, there are too few registers."""
 
+    def emit(vectors: bool) -> None:
+        dmma.launch(replace(job, vectors=vectors), instruction, need, split)
 
-_Launch = Callable[[registertile.Job], None]
-"""Of a kernel for a job."""
+    tiles.either(job.vectors, partial(emit, True), partial(emit, False))

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import llvm, vector
+from mlir.dialects import llvm, scf, vector
 
 from aot.arch import WARP
 from aot.lower import rtcalls
-from aot.lower.contract import epilogue, instructions, registers, registertile
+from aot.lower.contract import epilogue, ffmacode, instructions, registers, registertile, tiles
 from aot.lower.contract.registertile import Ahead, Form, Job, Starts
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split
-from aot.lower.contract.words import Word
+from aot.lower.contract.words import Word, constant
 from aot.lower.fast import bodies
 
 _DOWN, _ACROSS = 4, 8
@@ -67,14 +67,14 @@ def launch(job: Job, tile: Tile, need: str | None, split: Split | None = None) -
     ``need``: the architecture of images that hold it, and have asynchronous copies; None: it does without these.
     """
     form, element = tile.form(job.problem.accumulator), job.problem.accumulator
-    registertile.launch(job, form, lambda thread: _Units(tile, form, element, thread), need, split)
+    registertile.launch(job, form, lambda thread: _Units(tile, form, element, thread), need, split, ffmacode.Code)
 
 
 class _Units:
     """The multiplications of one thread."""
 
     def __init__(self, tile: Tile, form: Form, element: ir.Type, thread: Word) -> None:
-        self.tile, self.form, self.thread = tile, form, thread
+        self.tile, self.form = tile, form
         self.vector = max(1, _VECTOR // form.size)
         self.kind = ir.VectorType.get([self.vector], element)
         self.apart = [count * self.vector for count in tile.grid]
@@ -98,22 +98,29 @@ class _Units:
 
     def first(self, starts: Starts) -> list[ir.Value]:
         """Both factors' vectors of a stage's first step."""
-        return self._factors(starts, 0)
+        return self._factors(starts, constant(0))
 
     def multiplied(
         self, starts: Starts, sums: Sequence[ir.Value], first: Sequence[ir.Value], ahead: Ahead
     ) -> tuple[list[ir.Value], list[ir.Value]]:
         """The sums with the products of a stage: each step's numbers are read while those before are multiplied."""
-        done, factors, last = list(sums), list(first), self.tile.depth - 1
-        for step in range(self.tile.depth):
-            following = self._factors(starts, step + 1) if step < last else ahead()
-            done, factors = self._products(done, factors), following
-        return done, factors
+        last, count = self.tile.depth - 1, len(sums)
+        loop = scf.ForOp(constant(0).value, constant(last).value, constant(1).value, [*sums, *first])
+        # Unrolled by LLVM: what comes before handles one step instead of all.
+        tiles.unrolled(loop.operation, last)
+        with ir.InsertionPoint(loop.body):
+            step = Word(loop.induction_variable)
+            carried = list(loop.inner_iter_args)
+            following = self._factors(starts, step + 1)
+            scf.YieldOp([*self._products(carried[:count], carried[count:]), *following])
+        done = list(loop.results)
+        following = ahead()
+        return self._products(done[:count], done[count:]), following
 
-    def _factors(self, starts: Starts, step: int) -> list[ir.Value]:
+    def _factors(self, starts: Starts, step: Word) -> list[ir.Value]:
         """Vectors of both factors."""
         return [
-            self._vector(start + place * self.form.size + (step * shape.row_bytes + group * apart * self.form.size))
+            self._vector(start + place * self.form.size + step * shape.row_bytes + group * apart * self.form.size)
             for start, place, shape, groups, apart in zip(
                 starts, self.places, self.form.shapes, self.groups, self.apart, strict=True
             )
@@ -132,7 +139,7 @@ class _Units:
     def store(self, slab: Shared, part: int, sums: Sequence[ir.Value]) -> None:
         """Put a group of rows into shared memory."""
         # Computed again: kept from before the loop, they would take registers.
-        top, left = self._places(registers.here(self.thread))
+        top, left = self._places(registers.thread_again())
         places = [(row, group) for row in range(self.vector) for group in range(self.groups[1])]
         mine = sums[part * len(places) : (part + 1) * len(places)]
         for value, (row, group) in zip(mine, places, strict=True):

@@ -3,7 +3,8 @@
 In: a factor, and how a tile lies in shared memory. Out: a Source, made in host code; in the kernel, a Side with the
 two halves of bringing a tile. Elements that are factors as they lie in memory are copied asynchronously: where
 neighbours are so in shared memory, too, and are aligned, 16 bytes at a time, else one by one, which asks for no
-alignment. Everything else goes through registers: what is converted, constants, and all on GPUs without such copies.
+alignment; kernels of ``ffmacode`` have both ways. Everything else goes through registers: what is converted, constants,
+and all on GPUs without such copies.
 """
 
 from __future__ import annotations
@@ -33,14 +34,21 @@ class Source:
     """Of the first element, in bytes; None: it goes through registers."""
     width: int = 1
     """Elements of a copy."""
+    aligned: Word | None = None
+    """Not 0 if vectors are aligned, where only the call knows."""
 
     @staticmethod
-    def of(factor: Factor, *, asynchronous: bool, vectors: bool) -> Source:
+    def of(factor: Factor, *, asynchronous: bool, vectors: ir.Value | bool) -> Source:
         """The way of a factor, in host code; ``asynchronous``: whether there are such copies, ``vectors``: aligned."""
         if not asynchronous or not _is_plain(factor):
             return Source(factor, None)
+        start = address(factor.memory)
+        if not factor.turned or vectors is False:
+            return Source(factor, start)
         lanes = instructions.CHUNK // rtcalls.storage_bytes(factor.element)
-        return Source(factor, address(factor.memory), lanes if vectors and factor.turned else 1)
+        known = isinstance(vectors, bool)
+        aligned = None if known else Word(arith.ExtUIOp(instructions.word(), vectors).result)
+        return Source(factor, start, lanes, aligned)
 
 
 def _is_plain(factor: Factor) -> bool:
@@ -76,6 +84,8 @@ class Place:
     first: Word
     """Of the outer loop."""
     extent: Word
+    begin: Word
+    """First of ``k`` in memory, from which on it is counted."""
     behind: Word
     """The end of ``k``."""
     thread: Word
@@ -99,8 +109,7 @@ class Side:
         self.left = (place.extent - self.outer).where(self.inside, 0)
         if source.address is not None:
             start = operand.start(source.address, place.batch, self.factor.batch, shape.bytes)
-            self.origin = start + self._bytes(self.outer, self.factor.outer) + self._bytes(self.k, self.factor.inner)
-            self.stride = self._bytes(constant(self.step), self.factor.inner if turned else self.factor.outer)
+            self.find(start)
 
     @property
     def is_copied(self) -> bool:
@@ -110,7 +119,7 @@ class Side:
     def begin(self, stage: Word, k0: Word) -> list[ir.Value]:
         """Have the tile at ``k0`` brought to a stage, of which the offset is given; what ``end`` is to put there."""
         if self.is_copied:
-            self._copy(stage, k0)
+            self.copy(stage, k0)
             return []
         return [self._read(number * self.step, k0 + self.k) for number in range(self.count)]
 
@@ -120,15 +129,28 @@ class Side:
             target = instructions.pointer(self.target + stage + number * self.target_step, 3)
             llvm.StoreOp(self.factor.converted(value), target)
 
-    def _bytes(self, number: Word, stride: Extent) -> Word:
+    def bytes(self, number: Word, stride: Extent) -> Word:
         """So many steps of a loop, in 64 bits."""
         if stride.static is not None:
             return number.wide() * (stride.static * self.shape.bytes)
         return number.wide() * Word(stride.value).wide() * self.shape.bytes
 
-    def _copy(self, stage: Word, k0: Word) -> None:
+    def find(self, start: Word) -> None:
+        """Where copies begin, of a product that begins at an address, and the way to the next one."""
+        self.origin, self.stride = self.located(start), self.between()
+
+    def located(self, start: Word) -> Word:
+        """Address of the thread's first element."""
+        k = self.place.begin + self.k
+        return start + self.bytes(self.outer, self.factor.outer) + self.bytes(k, self.factor.inner)
+
+    def between(self) -> Word:
+        """Bytes from one of the thread's copies to the next."""
+        return self.bytes(constant(self.step), self.factor.inner if self.factor.turned else self.factor.outer)
+
+    def copy(self, stage: Word, k0: Word) -> None:
         """Nothing outside of the factor is read."""
-        source, k = self.origin + self._bytes(k0, self.factor.inner), k0 + self.k
+        source, k = self.origin + self.bytes(k0, self.factor.inner), k0 + self.k
         bytes_ = self.source.width * self.shape.bytes
         deep = constant(bytes_).where(k.below(self.place.behind), 0)
         wide = (self.left.least(self.source.width) * self.shape.bytes) if self.factor.turned else deep
@@ -148,7 +170,7 @@ class Side:
         inside = arith.AndIOp(outer.below(place.extent), k.below(place.behind)).result
         branch = scf.IfOp(inside, [factor.element], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            at = factor.indices(place.batch, outer.index(), k.index())
+            at = factor.indices(place.batch, outer.index(), (place.begin + k).index())
             scf.YieldOp([memref.LoadOp(factor.memory, at).result])
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp([epilogue.zero(factor.element)])

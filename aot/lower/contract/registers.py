@@ -51,6 +51,11 @@ def here(word: Word) -> Word:
     return Word(held([word.value])[0])
 
 
+def thread_again() -> Word:
+    """The thread's number in its block, read from its own register: nothing is kept for it from before a loop."""
+    return Word(_results("mov.u32 $0, %tid.x;", "=r", [], [ir.IntegerType.get_signless(32)])[0])
+
+
 def _results(text: str, constraints: str, operands: Sequence[ir.Value], kinds: Sequence[ir.Type]) -> list[ir.Value]:
     if len(kinds) == 1:
         made = llvm.InlineAsmOp(kinds[0], list(operands), text, constraints, has_side_effects=True)

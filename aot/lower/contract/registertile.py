@@ -35,8 +35,8 @@ class Job:
     """Neighbouring results that are stored at a time if ``wide``."""
     wide: ir.Value | bool
     """Whether all results are whole vectors; a value of host code where that is known at the call only."""
-    vectors: bool = False
-    """Whether factors that have their outer loop's neighbours in memory are copied in vectors."""
+    vectors: ir.Value | bool = False
+    """Whether factors that have their outer loop's neighbours in memory can be copied in vectors; a value likewise."""
 
 
 @dataclass(frozen=True)
@@ -122,58 +122,56 @@ class Units(Protocol):
         """Put the thread's sums of some rows into shared memory, row by row."""
 
 
-def launch(job: Job, form: Form, units: Callable[[Word], Units], need: str | None, split: Split | None) -> None:
-    """Emit the kernel at the insertion point; it does one part of the sum if that is split.
+class Code:
+    """The code of one kernel; ``ffmacode`` has another way for much of it."""
 
-    ``units``: for the number of a thread. ``need``: the architecture of images that hold the kernel, and have
-    asynchronous copies; None: it does without these.
-    """
-    problem = job.problem
-    sources = [Source.of(factor, asynchronous=need is not None, vectors=job.vectors) for factor in problem.factors]
-    inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
-    shared = form.ring + (len(inner.batch) + 2) * sharednumbers.WORD
-    with tiles.launch(inner, form.extents, form.threads, shared, form.told(copied=need is not None)) as block:
-        block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), form.blocks)
-        if need:
-            imageneeds.mark(block.launch, need)
-        _Code(job, form, units(block.thread), block, split).emit(sources)
-
-
-class _Code:
-    """The code of one kernel."""
+    side: type[Side] = Side
+    words = 2
+    """Places in the ring that the loop carries: where it reads, then where it writes."""
 
     def __init__(self, job: Job, form: Form, units: Units, block: Block, split: Split | None) -> None:
         self.job, self.form, self.units, self.block, self.split = job, form, units, block, split
-        self.first, self.behind, self.batch = constant(0), block.k, block.batch
+        self.begin, self.first, self.behind, self.batch = constant(0), constant(0), block.k, block.batch
+        """First of ``k`` in memory; first one and end of those that copies count."""
         if split is not None:
             depth = narrow(split.depth.value)
             self.first, self.batch = narrow(block.batch[0]) * depth, block.batch[1:]
             self.behind = block.k.least(self.first + depth)
         base = instructions.shared_base()
         self.bases = [base + start for start in form.starts]
-        self.aside = Aside(base + form.ring, [block.m0, block.n0, *map(narrow, block.batch)])
+
+    @staticmethod
+    def more_bytes(loops: int) -> int:
+        """For a tile's place, behind the ring; ``loops``: around the product."""
+        return (loops + 2) * sharednumbers.WORD
 
     def emit(self, sources: Sequence[Source]) -> None:
         block, last = self.block, self.form.stages - 1
+        self.put_aside(self.bases[0] + self.form.ring, [block.m0, block.n0, *map(narrow, block.batch)])
         corners = ((block.m0, block.m), (block.n0, block.n))
-        places = [Place(self.batch, *corner, self.behind, block.thread) for corner in corners]
+        places = [Place(self.batch, *corner, self.begin, self.behind, block.thread) for corner in corners]
         given = zip(sources, self.form.shapes, places, self.bases, strict=True)
-        self.sides = [Side(*each) for each in given]
+        self.sides = [self.side(*each) for each in given]
         for stage in range(last):
             offset = constant(stage * self.form.stage)
             self._end(offset, self._begin(offset, constant(stage)))
         self._wait(last - 1)
         turns = (self.behind - self.first).tiles(self.form.depth)
         first = self.units.first(self._starts(constant(0)))
-        carried = [*self.units.zeros, *first, constant(0).value, constant(last * self.form.stage).value]
+        words = (constant(0), constant(last * self.form.stage))[: self.words]
+        carried = [*self.units.zeros, *first, *(each.value for each in words)]
         loop = scf.ForOp(constant(0).value, turns.value, constant(1).value, carried)
         with ir.InsertionPoint(loop.body):
             scf.YieldOp(self._turn(Word(loop.induction_variable), list(loop.inner_iter_args)))
-        self._wait(0)
-        self.block = self._again()
-        self._finish(list(loop.results)[: len(self.units.zeros)])
+        self.drain()
+        self.block = self.again()
+        self.finish(list(loop.results)[: len(self.units.zeros)])
 
-    def _again(self) -> Block:
+    def put_aside(self, address: Word, place: Sequence[Word]) -> None:
+        """Put the tile's place behind the ring: kept in registers, it would take them from the loop."""
+        self.aside = Aside(address, place)
+
+    def again(self) -> Block:
         """The block, whose place is read where it is wanted."""
         m0, n0, *batch = (self.aside.read(number) for number in range(len(self.block.batch) + 2))
         return replace(self.block, m0=m0, n0=n0, batch=tuple(each.index() for each in batch))
@@ -191,9 +189,13 @@ class _Code:
 
     def _wait(self, groups: int) -> None:
         """Until at most so many stages are on their way, for all threads, and all have done with the one before."""
+        self.arrived(groups)
+        gpu.BarrierOp()
+
+    def arrived(self, groups: int) -> None:
+        """The same for this thread's copies."""
         if any(side.is_copied for side in self.sides):
             instructions.wait(groups)
-        gpu.BarrierOp()
 
     def _starts(self, stage: Word) -> Starts:
         left, right = (base + stage for base in self.bases)
@@ -205,23 +207,37 @@ class _Code:
         The last step is multiplied behind that barrier, while the next stage's first step is read.
         """
         last, count = self.form.stages - 1, len(self.units.zeros)
-        reads, writes = (Word(each) for each in carried[-2:])
-        following = self._next(reads)
-        moving = self._begin(writes, turn + last)
+        reads, *writes = (Word(each) for each in carried[-self.words :])
+        following, target = self._next(reads), self.writes(reads, writes)
+        moving = self._begin(target, turn + last)
 
         def ahead() -> list[ir.Value]:
-            self._end(writes, moving)
+            self._end(target, moving)
             self._wait(last - 1)
             return self.units.first(self._starts(following))
 
-        sums, first = self.units.multiplied(self._starts(reads), carried[:count], carried[count:-2], ahead)
-        return [*sums, *first, following.value, self._next(writes).value]
+        sums, first = self.units.multiplied(self._starts(reads), carried[:count], carried[count : -self.words], ahead)
+        return [*sums, *first, following.value, *(self._next(each).value for each in writes)]
 
     def _next(self, stage: Word) -> Word:
         behind = stage + self.form.stage
         return behind.where(behind.below(self.form.ring), 0)
 
-    def _finish(self, sums: Sequence[ir.Value]) -> None:
+    def writes(self, reads: Word, writes: Sequence[Word]) -> Word:
+        """Where a turn writes, given what the loop carries."""
+        del reads
+        return writes[0]
+
+    def drain(self) -> None:
+        """After the loop: nothing is on its way to the ring, and nobody reads it."""
+        self._wait(0)
+
+    def worker(self) -> Worker:
+        """The thread behind the loop."""
+        # Read again: kept from before the loop, what is made from it would take registers.
+        return Worker(registers.here(self.block.thread), self.form.threads)
+
+    def finish(self, sums: Sequence[ir.Value]) -> None:
         heights = self.units.heights
         row = self.form.shapes[1].row_bytes // self.form.size
         assert max(heights) * self.form.shapes[1].row_bytes <= self.form.ring
@@ -232,12 +248,12 @@ class _Code:
                 gpu.BarrierOp()
             self.units.store(slab, part, sums)
             gpu.BarrierOp()
-            self._give(slab, (top, self.block.n0), height)
+            self.give(slab, (top, self.block.n0), height)
             top = top + height
 
-    def _give(self, slab: Shared, corner: tiles.Corner, rows: int) -> None:
-        # Read again: kept from before the loop, what is made from it would take registers.
-        worker, done = Worker(registers.here(self.block.thread), self.form.threads), self.job.problem.epilogue
+    def give(self, slab: Shared, corner: tiles.Corner, rows: int) -> None:
+        """Have rows of the tile, which lie in shared memory, stored."""
+        worker, done = self.worker(), self.job.problem.epilogue
         batch = self.block.batch[1:] if self.split else self.block.batch
 
         def give(target: Target) -> None:
@@ -253,3 +269,27 @@ class _Code:
         part = Target(self.split.epilogue, self.block.batch, self.split.width)
         several = constant(1).below(narrow(self.split.parts.value))
         tiles.either(several, lambda: give(part), give_results)
+
+
+def launch(
+    job: Job,
+    form: Form,
+    units: Callable[[Word], Units],
+    need: str | None,
+    split: Split | None,
+    code: type[Code] = Code,
+) -> None:
+    """Emit the kernel at the insertion point; it does one part of the sum if that is split.
+
+    ``units``: for the number of a thread. ``need``: the architecture of images that hold the kernel, and have
+    asynchronous copies; None: it does without these.
+    """
+    problem = job.problem
+    sources = [Source.of(factor, asynchronous=need is not None, vectors=job.vectors) for factor in problem.factors]
+    inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
+    shared = form.ring + code.more_bytes(len(inner.batch))
+    with tiles.launch(inner, form.extents, form.threads, shared, form.told(copied=need is not None)) as block:
+        block.launch.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), form.blocks)
+        if need:
+            imageneeds.mark(block.launch, need)
+        code(job, form, units(block.thread), block, split).emit(sources)
