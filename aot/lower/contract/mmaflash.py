@@ -25,7 +25,6 @@ from aot.lower.contract import (
     flashwarp,
     instructions,
     onlinesoftmax,
-    registers,
     tiles,
 )
 from aot.lower.contract.attentionpick import Pick
@@ -34,7 +33,6 @@ from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.flashwarp import Piece, Queries, Sizes, Warp
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.sharedarray import Shared
-from aot.lower.contract.sharednumbers import Aside
 from aot.lower.contract.tensorcores import EVERYWHERE
 from aot.lower.contract.tiles import Block, Target, Worker
 from aot.lower.contract.words import Word, constant, narrow
@@ -169,26 +167,20 @@ class _Code:
         self.code = Warp(job, kind, sizes, block.batch, (block.m, self.keys))
         row, self.pair = flashwarp.lane_place(self.lane)
         self.row = block.m0 + self.row0 + row
-        # Behind the first row of queries, where rows are longer than what is copied there.
-        self.aside = Aside(base + job.depth * flashcopies.ELEMENT, [block.m0, *map(narrow, block.batch)])
 
     def emit(self, width: int, wide: ir.Value | bool) -> None:
         """All of it; results are stored by vectors of ``width`` where that is possible."""
-        pieces, seen = self._pieces(self.block.m0)
+        self.pieces, seen = self._pieces()
         self.copies[0].begin(0, self.block.m0, self.block.m)
         for number in range(STAGES - 1):
-            self._copy(constant(number), pieces)
+            self._copy(constant(number))
         if self._holds():
             instructions.wait(STAGES - 2)
             gpu.BarrierOp()
         left = self._left() if self._holds() else None
         state = self._loop(constant(0), seen, self.code.start(), left, all_seen=True)
-        # Read again, too.
-        pieces, seen = self._pieces(self.aside.read(0))
-        state = self._loop(seen, pieces, state, left, all_seen=False)
+        state = self._loop(seen, self.pieces, state, left, all_seen=False)
         instructions.wait(0)
-        m0, *batch = (self.aside.read(number) for number in range(len(self.block.batch) + 1))
-        self.block = replace(self.block, m0=m0, batch=tuple(each.index() for each in batch))
         gpu.BarrierOp()
         self._finish(state, width, wide)
 
@@ -199,28 +191,25 @@ class _Code:
         count = self.tile.rows // flashwarp.SIXTEEN
         if self._holds():
             return flashwarp.held(self.query_at(0), count, self.job.depth // flashwarp.SIXTEEN)
-        # Addresses of all steps, kept from before a loop, would take registers.
-        return flashwarp.loaded(self.query_at(registers.here(constant(0))), count)
+        return flashwarp.loaded(self.query_at(0), count)
 
-    def _pieces(self, m0: Word) -> tuple[Word, Word]:
+    def _pieces(self) -> tuple[Word, Word]:
         """Of keys that one of the tile's queries sees, and those that all of them see completely."""
         some, all_ = self.keys, self.keys
         if self.job.causal:
-            some, all_ = some.least(m0 + self.tile.queries), all_.least(m0 + 1)
+            some, all_ = some.least(self.block.m0 + self.tile.queries), all_.least(self.block.m0 + 1)
         return some.tiles(self.tile.keys), all_ // self.tile.keys
 
     def _stage(self, number: Word) -> Word:
         """Offset of a piece in the ring."""
         return number % STAGES * self.layout.stage
 
-    def _copy(self, number: Word, pieces: Word) -> None:
+    def _copy(self, number: Word) -> None:
         """Begin to copy a piece, if there is one; without it, too, it counts as a group."""
-        branch = scf.IfOp(number.below(pieces))
+        branch = scf.IfOp(number.below(self.pieces))
         with ir.InsertionPoint(branch.then_block):
-            # As if it were not known how far pieces are apart: addresses kept from turn to turn would take registers.
-            first = registers.here(number * self.tile.keys)
             for copies in self.copies[1:]:
-                copies.begin(self._stage(number), first, self.keys)
+                copies.begin(self._stage(number), number * self.tile.keys, self.keys)
             scf.YieldOp([])
         instructions.commit()
 
@@ -233,7 +222,7 @@ class _Code:
             # The slot that is filled was last read in the turn before.
             instructions.wait(STAGES - 2)
             gpu.BarrierOp()
-            self._copy(number + (STAGES - 1), self._pieces(self.aside.read(0))[0])
+            self._copy(number + (STAGES - 1))
             stage = self._stage(number)
             totals = self.code.products(self.key_at(stage), left or self._left())
             piece = Piece(self.value_at(stage), number * self.tile.keys)
