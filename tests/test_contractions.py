@@ -17,7 +17,7 @@ import pytest
 from cpurun import Program, build
 
 from aot.arch import Capability
-from aot.lower.contract import dmma, tensorcores
+from aot.lower.contract import choice, dmma, matvec, tensorcores
 from aot.lower.tensor import Options
 from aot.wishes import Wish
 
@@ -198,16 +198,20 @@ def test_small_floats_of_older_gpus(capability: Capability, schedules: set[str])
 
 
 @pytest.mark.parametrize(("capability", "instruction"), [((9, 0), "m16n8k16"), ((8, 0), "m8n8k4")])
-@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("backwards", "tile"), [(False, dmma.LARGE), (True, dmma.LARGE), (True, dmma.SMALL)])
 def test_doubles_on_tensor_cores(
-    backwards: bool, capability: Capability, instruction: str, monkeypatch: pytest.MonkeyPatch
+    backwards: bool, tile: dmma.Tile, capability: Capability, instruction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dmma, "LEAST_SHARED", 0)
+    # The time of the other one decides against it.
+    times = [(each, 1 if each == tile else 1000) for each in (dmma.SMALL, dmma.LARGE)]
+    monkeypatch.setattr(choice, "_DOUBLE_TIMES", tuple(times))
     types = ("f64", "f64", "f64")
     options = Options(capabilities=(capability,))
     built = build(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types), backwards=backwards, options=options)
     assert 'aot.schedule = "dmma"' in built.ir
     assert set(re.findall(r"llvm\.nvvm\.mma\.(\w+)\.", built.ir)) == {instruction}
+    assert f'"rows", {tile.form.rows}, "columns", {tile.form.columns}' in built.ir
     for m, n, k in ((35, 67, 33), (33, 40, 136)):
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
@@ -318,6 +322,19 @@ def test_one_row_of_small_floats(kind: str, einsum: str) -> None:
     one = (np.arange(k) == 3).astype(DTYPES[kind])[None]
     got = built.call("f", one, right if "nk" in einsum else right.T.copy(), np.zeros((1, 256), "f4")).results[0]
     np.testing.assert_array_equal(got[0], codes.astype("f4"))
+
+
+@pytest.mark.parametrize("kind", ["i8", "f16", "f8E4M3FN", "f32", "f64"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_one_row_in_clusters(kind: str, backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block of a cluster has a part of the sum: some of it, all of the last one, or nothing."""
+    monkeypatch.setattr(matvec, "_BESIDE", 1000)
+    types = next(each for each in BODIES if each[:2] == (kind, kind))
+    built = program(generic("bmk,bkn->bmn", dict.fromkeys("bmnk", "?"), types), backwards=backwards, capability=(10, 0))
+    blocks = {"i8": 8, "f16": 4, "f8E4M3FN": 8}.get(kind, 2)
+    assert f'"cluster", {blocks}]' in built.ir
+    for n, k in ((16, 1), (48, 33), (160, 1104), (144, 2100)):
+        _check(built, "bmk,bkn->bmn", {"b": 2, "m": 1, "n": n, "k": k}, types)
 
 
 CONVOLUTION = """

@@ -89,6 +89,7 @@ CHOICES = [
     ("nothing to share for long", (8192, 4096, 64), "m 128, n 256, k 64, stages 4, cluster 1, staged"),
     ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("few rows", (16, 4096, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
+    ("half is left idle", (300, 520, 4104), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
     ("rows are copied first", (512, 512, 510), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("a width between fills the waves", (1536, 1536, 1536), "m 128, n 144, k 64, stages 4, cluster 1, staged"),
     ("all of some rows", (128, 14336, 4096), "m 128, n 128, k 64, stages 6, cluster 4, staged"),
@@ -105,6 +106,15 @@ def test_the_tile_follows_the_extents(sizes: tuple[int, int, int], expected: str
     assert tiles(kernels, "wgmma") == ([expected] if expected else [])
     assert all(each.needs == "sm_90a" for each in kernels if each.schedule == "wgmma")
     assert any(not each.needs for each in kernels), "something runs where TMA cannot read the arrays"
+
+
+def test_clusters_share_the_sum_of_one_row() -> None:
+    one, plain = MATMUL.format(m=1, n=4096, k=4096), "columns 128, threads 256, width 8"
+    clusters = "columns 64, threads 256, width 8, cluster 4"
+    assert tiles(chosen(one), "matvec") == [clusters]
+    assert tiles(chosen(one, ((8, 0), (9, 0))), "matvec") == [clusters, plain]
+    assert tiles(chosen(one, ((8, 0),)), "matvec") == [plain]
+    assert tiles(chosen(MATMUL.format(m=1, n=14336, k=4096)), "matvec") == [plain], "not all clusters run at once"
 
 
 SWAPPED = [
@@ -237,39 +247,45 @@ def test_special_tiles_compile_to_good_code(tmp_path: Path, text: str) -> None:
 
 PRODUCT = """
 func.func @f(%a: tensor<{m}x{k}x{t}>, %b: tensor<{right}x{t}>, %c: tensor<{m}x{n}x{sums}>) -> tensor<{m}x{n}x{sums}> {{
+  %z = arith.constant 0.0 : {sums}
+  %f = linalg.fill ins(%z : {sums}) outs(%c : tensor<{m}x{n}x{sums}>) -> tensor<{m}x{n}x{sums}>
   %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> {map}>,
       affine_map<(m, n, k) -> (m, n)>] {attributes} ins(%a, %b : tensor<{m}x{k}x{t}>, tensor<{right}x{t}>)
-      outs(%c : tensor<{m}x{n}x{sums}>) -> tensor<{m}x{n}x{sums}>
+      outs({start} : tensor<{m}x{n}x{sums}>) -> tensor<{m}x{n}x{sums}>
   return %r : tensor<{m}x{n}x{sums}>
 }}
 """
 
 
-def product(kind: str, *, columns: bool, sizes: tuple[object, object, object] = ("?", "?", "?")) -> str:
-    """A product of any type; ``columns``: those of the right factor are contiguous."""
+def product(
+    kind: str, *, columns: bool, adds: bool = True, sizes: tuple[object, object, object] = ("?", "?", "?")
+) -> str:
+    """A product of any type; ``columns``: those of the right factor are contiguous; ``adds``: to what there was."""
     m, n, k = sizes
     element = {"tf32": "f32", "e4m3": "f8E4M3FN"}.get(kind, kind)
     return PRODUCT.format(
         **{"m": m, "n": n, "k": k, "t": element, "sums": "f64" if kind == "f64" else "f32"},
         right=f"{k}x{n}" if columns else f"{n}x{k}",
         map="(k, n)" if columns else "(n, k)",
+        start="%c" if adds else "%f",
         attributes='{aot.precision = "tf32"}' if kind == "tf32" else "",
     )
 
 
 OTHER_TYPES = {
-    "f32": ("f32", True, {"ffma"}),
-    "f64": ("f64", True, {"ffma", "dmma"}),
-    "tf32 by columns": ("tf32", True, {"wgmma", "mma", "turn"}),
-    "e4m3": ("e4m3", False, {"wgmma", "mma"}),
+    "f32": ("f32", True, True, {"ffma"}),
+    "f64": ("f64", True, True, {"ffma", "dmma"}),
+    "tf32 by columns": ("tf32", True, True, {"wgmma", "mma", "turn"}),
+    "tf32 alone": ("tf32", False, False, {"wgmma", "mma"}),
+    "e4m3": ("e4m3", False, True, {"wgmma", "mma"}),
 }
 
 
-@pytest.mark.parametrize(("kind", "columns", "schedules"), OTHER_TYPES.values(), ids=OTHER_TYPES)
+@pytest.mark.parametrize(("kind", "columns", "adds", "schedules"), OTHER_TYPES.values(), ids=OTHER_TYPES)
 def test_products_of_other_types_compile_to_good_code(
-    tmp_path: Path, kind: str, columns: bool, schedules: set[str]
+    tmp_path: Path, kind: str, columns: bool, adds: bool, schedules: set[str]
 ) -> None:
-    source = compiled(tmp_path, product(kind, columns=columns), "sm_90")
+    source = compiled(tmp_path, product(kind, columns=columns, adds=adds), "sm_90")
     assert source.fatbin is not None
     assert schedules <= {each.schedule for each in source.kernels}
     assert [used for symbol, _, used in source.fatbin.usage if used.spill_bytes] == []

@@ -30,6 +30,7 @@ from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.problem import Problem, all_of
 from aot.lower.contract.splitting import Split, Wish
+from aot.lower.contract.tensorcores import Has
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
 AMPERE, _ADA, HOPPER = (8, 0), (8, 9), (9, 0)
@@ -37,6 +38,12 @@ _SINGLE = (ffma.Tile(64, 128, 8, 16, 3), ffma.Tile(128, 128, 16, 16, 2))
 """Tiles for sums of 4 bytes, for few rows and for many."""
 _DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
 """And for sums of 8 bytes."""
+_DOUBLE_TIMES = ((dmma.SMALL, 6), (dmma.LARGE, 20))
+"""Tiles on tensor cores, and how long a block takes in comparison."""
+_MULTIPROCESSORS = 132
+"""Of a large GPU: where extents are static the tile is chosen when the package is built."""
+_WIDENING = (HOPPER, (10, 0), (10, 3))
+"""GPUs whose ``mma.sync`` takes small floats apart in registers."""
 _DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
 """GPUs whose tensor cores are faster in f64 than their other units."""
 
@@ -53,9 +60,14 @@ class Images:
         found = {each >= capability for each in self.capabilities}
         return None if len(found) > 1 else found != {False}
 
-    def some(self, capability: Capability) -> bool:
-        """Whether an image is known to be for exactly this capability."""
-        return capability in self.capabilities
+    @property
+    def have_clusters(self) -> bool | None:
+        """Whether all images are for GPUs that have clusters of blocks; None: some. Not where none is known."""
+        return self.least(HOPPER) if self.capabilities else False
+
+    def some(self, *capabilities: Capability) -> bool:
+        """Whether an image is known to be for exactly one of these capabilities."""
+        return not set(capabilities).isdisjoint(self.capabilities)
 
     def any_of(self, capabilities: frozenset[Capability]) -> bool:
         """Whether an image may be for one of these."""
@@ -116,24 +128,25 @@ def _units(job: Problem, images: Images) -> list[Units]:
     kind = kinds.of(job)
     if kind is None:
         return [Units(AMPERE, lambda need: _on_ordinary_units(job, need, images))]
-    found = [_cores(job, kind, hopper=images.some(HOPPER))]
-    return [*found, _cores(job, kinds.HALF, hopper=False)] if kind.is_small_float else found
+    has = Has(images.some(HOPPER), images.have_clusters, images.some(*_WIDENING))
+    found = [_cores(job, kind, has)]
+    return [*found, _cores(job, kinds.HALF, replace(has, hopper=False))] if kind.is_small_float else found
 
 
-def _cores(job: Problem, kind: Kind, *, hopper: bool) -> Units:
-    return Units(_since(kind), lambda need: tensorcores.launch(job, kind, need, hopper=hopper))
+def _cores(job: Problem, kind: Kind, has: Has) -> Units:
+    return Units(_since(kind), lambda need: tensorcores.launch(job, kind, need, has))
 
 
 def _on_ordinary_units(job: Problem, need: str | None, images: Images) -> None:
     width = epilogue.width(job.epilogue)
     wide = extents.whole_vectors(job, width)
     candidates = _candidates(registertile.Job(job, width, wide), need, images)
-    vectors = matvec.Shape.of(job)
-    wishes = [vectors.wish(job)]
+    rows = matvec.ways(job, images.have_clusters)
+    wishes = [each.wish for each in rows]
     wishes += [Wish(each.condition, *each.extents, in_parts=True) for each in candidates]
     split = splitting.plan(job, wishes)
-    kernels = [partial(each.launch, split) for each in candidates]
-    splitting.launch(wishes, [lambda: matvec.launch(job, vectors, split), *kernels])
+    kernels = [each.launch for each in rows] + [each.launch for each in candidates]
+    splitting.launch(wishes, [partial(each, split) for each in kernels])
     splitting.combine(job, split, wide, width)
 
 
@@ -168,25 +181,37 @@ def _candidates(job: registertile.Job, need: str | None, images: Images) -> list
 
 def _double_cores(job: registertile.Job, need: str, images: Images) -> list[_Candidate]:
     """Kernels on tensor cores: with the best instruction that each image has."""
-    form, room = dmma.FORM, extents.has_shared(dmma.LEAST_SHARED)
+    room, small = extents.has_shared(dmma.LEAST_SHARED), _has_few_tiles(job)
+    tiles_ = [each for each in ((dmma.SMALL, small), (dmma.LARGE, True)) if each[1] is not False]
     found: list[_Candidate] = []
     for instruction in dmma.INSTRUCTIONS:
         served = images.least(instruction.since)
         if served is False:
             continue
         name = need if served else f"sm_{instruction.since[0]}{instruction.since[1]}"
-        condition = room if served else all_of([rtcalls.serves(name), room])
-        emit = partial(_emit_double, job, instruction, name)
-        found.append(_Candidate(condition, (*form.extents, form.depth), emit))
+        for tile, best in tiles_:
+            condition = all_of([best, room] if served else [best, rtcalls.serves(name), room])
+            emit = partial(_emit_double, job, tile, instruction, name)
+            found.append(_Candidate(condition, (*tile.form.extents, tile.form.depth), emit))
         if served:
             break
     return found
 
 
-def _emit_double(job: registertile.Job, instruction: dmma.Instruction, need: str, split: Split | None) -> None:
+def _has_few_tiles(job: registertile.Job) -> ir.Value | bool:
+    """Whether small tiles on tensor cores take less time than large ones: not if numbers are copied one by one."""
+    if job.vectors is False:
+        return False
+    sizes = [(tile.form.extents, time) for tile, time in _DOUBLE_TIMES]
+    return extents.no_more(*(extents.rounds(job.problem, *size, _MULTIPROCESSORS, time) for size, time in sizes))
+
+
+def _emit_double(
+    job: registertile.Job, tile: dmma.Tile, instruction: dmma.Instruction, need: str, split: Split | None
+) -> None:
     """One kernel for each way of copying: with both, there are too few registers."""
 
     def emit(vectors: bool) -> None:
-        dmma.launch(replace(job, vectors=vectors), instruction, need, split)
+        dmma.launch(replace(job, vectors=vectors), tile, instruction, need, split)
 
     tiles.either(job.vectors, partial(emit, True), partial(emit, False))

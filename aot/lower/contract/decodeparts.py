@@ -159,7 +159,7 @@ def launch(job: Attention, parts: Parts, threads: int, shared: int, told: Told) 
         number, count = narrow(body.arguments[0]), narrow(parts.count.value)
         batch = tiles.indices(number // count, [narrow(each.value) for each in job.scores.batch])
         m, n, zero = narrow(job.scores.m.value), constant(job.width), constant(0)
-        yield Block(op, job.output, narrow(body.arguments[3]), batch, zero, zero, m, n, n), number % count
+        yield Block(op, job.output, narrow(body.arguments[3]), batch, zero, zero, m, n, n, zero), number % count
 
 
 def _launched(sizes: Sequence[ir.Value], cluster: Sequence[ir.Value], shared: ir.Value) -> ir.Operation:

@@ -31,24 +31,41 @@ _HIGH, _WIDE = 16, 8
 """Rows and columns of a block."""
 _LANES = 4
 """Steps of which lanes beside each other have one each."""
-_DOWN, _ACROSS = 4, 2
-"""Warps."""
-_ROWS, _COLUMNS = 2, 8
-"""Blocks of a warp."""
+_ROWS = 2
+"""Blocks of a warp below each other."""
 _SUMS = 4
 """A lane's, of a block: two columns in two rows."""
-FORM = Form(
-    "dmma",
-    rows=_HIGH * _DOWN * _ROWS,
-    columns=_WIDE * _ACROSS * _COLUMNS,
-    depth=16,
-    stages=3,
-    threads=WARP * _DOWN * _ACROSS,
-    blocks=1,
-    size=_SIZE,
-    # Of 4 steps, 4 neighbours each lie in different banks: what a half or a quarter of a warp reads at once.
-    pad=32,
-)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a block computes."""
+
+    down: int
+    """Warps."""
+    across: int
+    columns: int
+    """Blocks of a warp beside each other."""
+    blocks: int
+    """On a multiprocessor."""
+
+    @property
+    def form(self) -> Form:
+        return Form(
+            "dmma",
+            rows=_HIGH * self.down * _ROWS,
+            columns=_WIDE * self.across * self.columns,
+            depth=16,
+            stages=3,
+            threads=WARP * self.down * self.across,
+            blocks=self.blocks,
+            size=_SIZE,
+            # Of 4 steps, 4 neighbours each lie in different banks: what a half or a quarter of a warp reads at once.
+            pad=32,
+        )
+
+
+LARGE, SMALL = Tile(4, 2, 8, blocks=1), Tile(2, 2, 4, blocks=2)
 LEAST_SHARED = 128 * 1024
 """Bytes of shared memory that GPUs have whose tensor cores are faster in f64; those for graphics have less."""
 
@@ -68,22 +85,22 @@ INSTRUCTIONS = (Instruction((9, 0), 16, True), Instruction((8, 0), 4, False))
 """The best one first."""
 
 
-def launch(job: Job, instruction: Instruction, need: str, split: Split | None) -> None:
+def launch(job: Job, tile: Tile, instruction: Instruction, need: str, split: Split | None) -> None:
     """Emit the kernel at the insertion point; it does one part of the sum if that is split."""
-    registertile.launch(job, FORM, partial(_Units, instruction), need, split)
+    registertile.launch(job, tile.form, partial(_Units, tile, instruction), need, split)
 
 
 class _Units:
     """The multiplications of one thread."""
 
-    def __init__(self, instruction: Instruction, thread: Word) -> None:
-        self.instruction = instruction
+    def __init__(self, tile: Tile, instruction: Instruction, thread: Word) -> None:
+        self.tile, self.form, self.instruction = tile, tile.form, instruction
         lane, warp = thread % WARP, thread // WARP
         self.step, self.number = lane % _LANES, lane // _LANES
-        self.row, self.column = warp // _ACROSS * _HIGH, warp % _ACROSS * _WIDE
+        self.row, self.column = warp // tile.across * _HIGH, warp % tile.across * _WIDE
         """The warp's first ones."""
-        self.zeros = [epilogue.zero(ir.F64Type.get())] * (_SUMS * _ROWS * _COLUMNS)
-        self.heights = [_HIGH * _DOWN] * _ROWS
+        self.zeros = [epilogue.zero(ir.F64Type.get())] * (_SUMS * _ROWS * tile.columns)
+        self.heights = [_HIGH * tile.down] * _ROWS
 
     def first(self, starts: Starts) -> list[ir.Value]:
         """A lane's numbers of the first instructions."""
@@ -94,18 +111,19 @@ class _Units:
     ) -> tuple[list[ir.Value], list[ir.Value]]:
         """The sums with the products of a stage: numbers are read while those before are multiplied."""
         done, factors = list(sums), list(first)
-        for step in range(self.instruction.depth, FORM.depth + 1, self.instruction.depth):
-            following = self._factors(starts, step) if step < FORM.depth else ahead()
+        for step in range(self.instruction.depth, self.form.depth + 1, self.instruction.depth):
+            following = self._factors(starts, step) if step < self.form.depth else ahead()
             done, factors = self._products(done, factors), following
         return done, factors
 
     def _factors(self, starts: Starts, step: int) -> list[ir.Value]:
         """For each block of the left factor pairs, then for each of the right one numbers: one for every 4 steps."""
         places = (self.row + self.number * 2, self.column + self.number)
-        apart, kinds = (_DOWN * _HIGH, _ACROSS * _WIDE), (ir.VectorType.get([2], _number()), _number())
+        apart = (self.tile.down * _HIGH, self.tile.across * _WIDE)
+        kinds = (ir.VectorType.get([2], _number()), _number())
         found = []
         for start, shape, place, blocks, far, kind in zip(
-            starts, FORM.shapes, places, (_ROWS, _COLUMNS), apart, kinds, strict=True
+            starts, self.form.shapes, places, (_ROWS, self.tile.columns), apart, kinds, strict=True
         ):
             mine = start + self.step * shape.row_bytes + place * _SIZE
             for block in range(blocks):
@@ -134,10 +152,10 @@ class _Units:
 
     def store(self, slab: Shared, part: int, sums: Sequence[ir.Value]) -> None:
         """Put a row of blocks into shared memory."""
-        for block in range(_COLUMNS):
+        for block in range(self.tile.columns):
             for row in (0, 1):
-                first = _SUMS * (part * _COLUMNS + block) + 2 * row
-                column = self.column + self.step * 2 + block * _ACROSS * _WIDE
+                first = _SUMS * (part * self.tile.columns + block) + 2 * row
+                column = self.column + self.step * 2 + block * self.tile.across * _WIDE
                 slab.store(bodies.pack(sums[first : first + 2]), [self.row + self.number * 2 + row], column)
 
 

@@ -75,6 +75,16 @@ def cluster_sync() -> None:
     nvvm.ClusterWaitOp(aligned=True)
 
 
+def say_begun() -> None:
+    """Tell the blocks of the cluster that this one runs, and has shared memory that they may write to."""
+    nvvm.cluster_arrive_relaxed(aligned=True)
+
+
+def await_begun() -> None:
+    """Wait until all of them have said so."""
+    nvvm.ClusterWaitOp(aligned=True)
+
+
 def wait(barrier: Word, phase: Word) -> None:
     """Wait until the phase of this parity has ended."""
     nvvm.MBarrierTryWaitParityOp(pointer(barrier), phase.value, constant(_TICKS).value)

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import gpu, scf
 
 from aot.arch import WARP
-from aot.lower import imageneeds
+from aot.lower import imageneeds, tiling
 from aot.lower.contract import epilogue, instructions, tiles
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.operand import Operand, Part, Side, right_tiles
@@ -94,6 +94,8 @@ def launch(job: Job, tile: Tile, need: str, split: Split | None = None) -> None:
     with tiles.launch(job.problem, shape, tile.threads, tile.shared_bytes, told) as block:
         if need:
             imageneeds.mark(block.launch, need)
+        # How many blocks run beside each other is shared memory's word.
+        tiling.give_registers(block.launch)
         _Code(job, tile, block, split).emit()
 
 

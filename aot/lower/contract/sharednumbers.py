@@ -35,6 +35,11 @@ def kept_number(address: Word, block: Word) -> ir.Value:
     return llvm.LoadOp(ir.F32Type.get(), _remote(address, block), alignment=4).result
 
 
+def give_number(address: Word, block: Word, value: ir.Value) -> None:
+    """A number goes to the shared memory of a block of the cluster."""
+    llvm.StoreOp(value, _remote(address, block))
+
+
 def write_word(address: Word, word: Word) -> None:
     """A number goes to shared memory."""
     llvm.StoreOp(word.value, pointer(address), alignment=4)

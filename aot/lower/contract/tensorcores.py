@@ -7,7 +7,8 @@ the call only: copies of factors that cannot be read as they are, the product, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from mlir import ir
 
@@ -43,10 +44,9 @@ _TILES = (
 )
 """Largest first, and how long a block takes in comparison; the last one's sums may come in parts."""
 _SMALL = _TILES[-1][0]
-_WIDENED = 2
-"""The first tile for small floats in images for 9.0, whose mma.sync takes them apart in registers."""
-_GATHERING = ((Tile(128, 64, 128, 32, 32, 3), 10), _TILES[-1])
-"""For convolutions: more threads, since each holds the places of its rows."""
+_SPREAD = ((Tile(128, 64, 128, 32, 32, 3), 10), _TILES[-1])
+"""With more threads: for convolutions, where each holds the places of its rows, and for small floats in images for
+GPUs whose mma.sync takes them apart in registers."""
 _MULTIPROCESSORS = 132
 """Of a large GPU: where extents are static the tile is chosen when the package is built."""
 EVERYWHERE = 99 * 1024
@@ -61,33 +61,42 @@ def _is_copied(factor: Factor, kind: Kind) -> ir.Value | bool:
     return problem.is_wide(factor.memory, factor.strides)
 
 
-def launch(job: Problem, kind: Kind, need: str, *, hopper: bool) -> None:
-    """Emit the launches at the insertion point.
+@dataclass(frozen=True)
+class Has:
+    """What the GPUs have that images are for."""
 
-    ``need``: the architecture of images that hold them; ``hopper``: whether an image may have ``wgmma``, too.
-    """
+    hopper: bool = False
+    """Some have ``wgmma``, too."""
+    clusters: bool | None = False
+    """Clusters of blocks; None: some."""
+    widening: bool = False
+    """Some take small floats apart in registers for ``mma.sync``."""
+
+
+def launch(job: Problem, kind: Kind, need: str, has: Has) -> None:
+    """Emit the launches at the insertion point; ``need``: the architecture of images that hold them."""
     if job.window is not None:
-        _convolution(job, job.window, kind, need, hopper=hopper)
+        _convolution(job, job.window, kind, need, hopper=has.hopper)
         return
     small = kind.is_small_float
-    shape = matvec.Shape.of(job, converts=small)
-    vectors = shape.wish(job)
-    swapped = wgmmachoice.swapped(job) if hopper else []
+    rows = matvec.ways(job, has.clusters, converts=small, need=need if small else "")
+    swapped = wgmmachoice.swapped(job) if has.hopper else []
     given = [
         packing.Given(factor, (job.batch, outer, job.k), _is_copied(factor, kind))
         for factor, outer in ((job.left, job.m), (job.right, job.n))
     ]
-    packed = packing.packed(given, kind, problem.any_of([vectors.condition, *(each.condition for each in swapped)]))
+    unread = problem.any_of([rows[-1].wish.condition, *(each.condition for each in swapped)])
+    packed = packing.packed(given, kind, unread)
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
-    candidates = _TILES[_WIDENED:] if hopper and small else _TILES
-    wishes = [vectors, flat, *_by_time(job, kind, candidates)]
-    offers = [*swapped, *(wgmmachoice.offers(ready) if hopper and wgmmafit.covers(ready) else [])]
-    wishes[1:1] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
-    emitters: list[Callable[[], None]] = [each.launch for each in offers]
+    candidates = _SPREAD if has.widening and small else _TILES
+    wishes = [*(each.wish for each in rows), flat, *_by_time(job, kind, candidates)]
+    offers = [*swapped, *(wgmmachoice.offers(ready) if has.hopper and wgmmafit.covers(ready) else [])]
+    wishes[len(rows) : len(rows)] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
     split = splitting.plan(job, wishes)
     work = _work(ready, kind)
-    emitters.insert(0, lambda: matvec.launch(job, shape, split, need if small else ""))
+    emitters: list[Callable[[], None]] = [partial(each.launch, split) for each in rows]
+    emitters += [each.launch for each in offers]
     emitters += [_emitter(work, tile, need, split) for tile in (_FLAT, *(each for each, _ in candidates))]
     splitting.launch(wishes, emitters)
     splitting.combine(job, split, work.wide, work.width)
@@ -120,8 +129,8 @@ def _convolution(job: Problem, window: Window, kind: Kind, need: str, *, hopper:
     packed = packing.packed([packing.Given(*each, _is_copied(each[0], kind)) for each in sides], kind)
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     work = _work(ready, kind, window)
-    wishes = _by_time(job, kind, _GATHERING)
-    emitters = [_emitter(work, tile, need, None) for tile, _ in _GATHERING]
+    wishes = _by_time(job, kind, _SPREAD)
+    emitters = [_emitter(work, tile, need, None) for tile, _ in _SPREAD]
     if hopper and wgmmafit.covers(ready):
         offers = wgmmachoice.offers(ready)
         wishes[:0] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]

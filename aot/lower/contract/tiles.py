@@ -54,15 +54,22 @@ class Block:
     """Extents of the whole product."""
     n: Word
     k: Word
+    number: Word
+    """Of the block, among those that have the tile."""
 
 
 @contextmanager
-def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, told: Told) -> Iterator[Block]:
-    """Emit a launch at the insertion point; the code that follows goes into its body."""
+def launch(
+    problem: Problem, tile: tuple[int, int], threads: int, shared: int, told: Told, *, flat: bool = False, each: int = 1
+) -> Iterator[Block]:
+    """Emit a launch at the insertion point; the code that follows goes into its body.
+
+    ``flat``: no two tiles lie below each other. ``each``: neighbouring blocks that have the same tile.
+    """
     rows, columns, one = Word(problem.m.value).tiles(tile[0]), Word(problem.n.value).tiles(tile[1]), rtcalls.index(1)
-    m, n, k, down, across = (narrow(each) for each in (*_extents(problem), rows.value, columns.value))
-    sizes = [narrow(each.value) for each in problem.batch]
-    blocks = (rows * columns * Word(problem.batches())).value
+    m, n, k, down, across = (narrow(each.value) for each in (problem.m, problem.n, problem.k, rows, columns))
+    sizes = [narrow(extent.value) for extent in problem.batch]
+    blocks = (rows * columns * Word(problem.batches()) * each).value
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), shared).result
     op = gpu.LaunchOp((blocks, one, one), (rtcalls.index(threads), one, one), dynamic_shared_memory_size=memory)
     tiling.mark(op.operation, CONTRACTIONS, 0, told.name, told.sizes, told.remarks)
@@ -70,14 +77,11 @@ def launch(problem: Problem, tile: tuple[int, int], threads: int, shared: int, t
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
-        number = narrow(body.arguments[0])
-        batch, rest = _batch(number, down * across, sizes)
-        row, column = _tile(rest, down, across)
-        yield Block(op.operation, problem, narrow(body.arguments[3]), batch, row * tile[0], column * tile[1], m, n, k)
-
-
-def _extents(problem: Problem) -> list[ir.Value]:
-    return [problem.m.value, problem.n.value, problem.k.value]
+        place, thread = narrow(body.arguments[0]), narrow(body.arguments[3])
+        number, among = place // each, place % each
+        batch, rest = _batch(number, across if flat else down * across, sizes)
+        row, column = (constant(0), rest) if flat else _tile(rest, down, across)
+        yield Block(op.operation, problem, thread, batch, row * tile[0], column * tile[1], m, n, k, among)
 
 
 def _batch(number: Word, tiles: Word, sizes: list[Word]) -> tuple[tuple[ir.Value, ...], Word]:

@@ -137,7 +137,8 @@ class Kernel:
     def emit(self) -> None:
         """All of it."""
         hopper.when(self.thread.equals(0), self._prepare)
-        hopper.fence_barriers(self.tile.cluster)
+        # Blocks that share a tile, and no copies, leave each other's barriers alone.
+        hopper.fence_barriers(1 if self.tile.is_split else self.tile.cluster)
         writer = self.store.begin(self)
         hopper.when(self.group.equals(0), self._produce, lambda: self._consume(writer))
         if self.tile.is_split:

@@ -151,9 +151,8 @@ class _Rules:
         self.swaps = plain and staged and wgmmaswapped.can_swap(job)
         """Whether factors may change places."""
         self.is_plain = plain
-        known = all(isinstance(each, int) for each in (self.m, self.n, self.batches))
-        self.known = known
-        self.places: Number = _MULTIPROCESSORS if known else Word(rtcalls.multiprocessors())
+        self.known = all(isinstance(each, int) for each in (self.m, self.n, self.batches))
+        self.places: Number = _MULTIPROCESSORS if self.known else Word(rtcalls.multiprocessors())
 
     def all(self) -> list[Rule]:
         """In order; the last one has no condition."""
@@ -162,9 +161,11 @@ class _Rules:
         few, flat = _at_most(self.m, 64), _at_most(self.m, 128)
         wide = _at_least(_tiles(self.n, 128), _MANY_COLUMNS)
         long = _at_least(_times(_tiles(self.n, 128), self.batches), _MANY_COLUMNS)
-        split = _both(_at_least(self.k, _LONG), _not(long))
+        deep = _at_least(self.k, _LONG)
+        split = _both(deep, _not(long))
+        idle = _at_most(_times(self.count(_FEW_SPLIT), _FEW_SPLIT.splits), self.places)
         return [
-            Rule(_both(few, split), _FEW_SPLIT),
+            Rule(problem.any_of([_both(few, split), _both(deep, idle)]), _FEW_SPLIT),
             *self._flat(_both(flat, _not(few)), wide, long),
             Rule(_both(flat, split), _FLAT_SPLIT),
             *([Rule(True, _NARROW)] if isinstance(self.n, int) and self.n <= _NARROW.columns else []),
