@@ -33,8 +33,8 @@ _EARLY_START = re.compile(
 _BEGIN = b".visible .entry "
 _NAME = re.compile(rb"^\t// \.globl\t.*\n", re.MULTILINE)
 """Stands before a kernel; that of a module's first one before its variables."""
-_LABEL = re.compile(rb"(?<=\$L__BB)\d+(?=_)")
-"""The number of a function, with which its labels begin."""
+_FUNCTION_NUMBER = re.compile(rb"(?:(?<=\$L__BB)|(?<=__local_depot))\d+")
+"""The number of a function, in its labels and in the name of its stack."""
 _NUMBERED = re.compile(rb"// callseq|^\s*(?:\.(?:weak|visible|extern)\s+)?\.func\b|^\s*\.(?:loc|file)\b", re.MULTILINE)
 """What LLVM counts in a module: calls, functions, places in sources."""
 
@@ -120,7 +120,7 @@ def joined(texts: Sequence[bytes]) -> bytes | None:
 
 
 def _renumbered(code: bytes, more: int) -> bytes:
-    return _LABEL.sub(lambda old: b"%d" % (int(old[0]) + more), code) if more else code
+    return _FUNCTION_NUMBER.sub(lambda old: b"%d" % (int(old[0]) + more), code) if more else code
 
 
 def kernel(text: str, name: str) -> str:

@@ -22,6 +22,24 @@ KERNEL = """
     {body}
     llvm.return
   }}"""
+STACKS = """
+gpu.module @m {{
+  {}
+}}""".format(
+    "\n".join(
+        f"""
+  gpu.func @{name}(%x: memref<64xf32>, %n: index) kernel {{
+    %mine = memref.alloca() : memref<8xf32>
+    %value = memref.load %x[%n] : memref<64xf32>
+    memref.store %value, %mine[%n] : memref<8xf32>
+    %block = gpu.block_id x
+    %other = memref.load %mine[%block] : memref<8xf32>
+    memref.store %other, %x[%block] : memref<64xf32>
+    gpu.return
+  }}"""
+        for name in ("one", "two", "three")
+    )
+)
 HEAD = b".version 8.8\n.target sm_90\n.address_size 64\n\n\t// .globl\t%s\n"
 ENTRY = b".visible .entry %s(\n)\n{\n$L__BB%d_1:\n\tbra \t$L__BB%d_1;\n}\n"
 
@@ -55,6 +73,18 @@ def test_the_same_source_whoever_helps(tmp_path: Path, monkeypatch: pytest.Monke
     assert compiled(Hired(helpers)) == alone
     # Host code has a processor, too, until it is done.
     assert helpers < 3 or seen[0] >= 3
+
+
+def test_stacks_of_kernels_are_numbered_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 10.0 on PTX in the package is the text that was joined."""
+    monkeypatch.setattr(pieces, "_OPERATIONS", 1)
+    file = tmp_path / "f.mlir"
+    file.write_text(STACKS)
+    job = some_job(file, "sm_100 compute_100")
+    alone, helped = (onesource.compile_source(job, lambda stage: None, Hired(free)) for free in (0, 2))
+    assert alone.fatbin is not None
+    assert alone.fatbin.data.count(b"__local_depot2[") == 1
+    assert helped == alone
 
 
 @pytest.mark.parametrize(
