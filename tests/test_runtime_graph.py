@@ -101,6 +101,13 @@ def test_call_uses_again_what_it_freed(core: Core) -> None:
     assert trim(core) == (0, 0)
 
 
+def test_negative_size_behind_what_was_freed(core: Core) -> None:
+    stream = capture(core)
+    result = core.call("alloc 400 | free $0 | alloc -400", stream=stream)
+    assert result.message.endswith("negative size: -400 bytes of device memory")
+    assert live(core) == (1, 0)
+
+
 def test_loops_take_one_buffer(core: Core) -> None:
     stream = capture(core)
     script = "alloc 64" + "".join(f" | free ${2 * n} | alloc {64 + n}" for n in range(20))

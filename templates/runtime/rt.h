@@ -72,7 +72,7 @@ int aot_host_release(aot_frame *frame, int index);             /* unregisters, f
 
 /* rt_graph.c: memory of captured calls */
 enum { AOT_GRAPH_BYTES = 64 << 10 };                           /* more than that is allocated and freed by the graph's nodes */
-uint64_t aot_graph_size(int64_t bytes);                        /* what is taken for so many */
+uint64_t aot_graph_size(int64_t bytes);                        /* what is taken for so many; 0: a graph keeps none of that size */
 /* Memory that the graph keeps, if the stream is being captured; else, and where it is too large or the driver too old, address 0. */
 int aot_graph_alloc(const aot_frame *frame, int64_t bytes, void *stream, uint64_t *address);
 int aot_graph_trim(int device, void *context);                 /* frees what no graph has any more; the context is current again after it */

@@ -128,6 +128,7 @@ static int graph_of(CUstream stream, CUgraph *graph) {
 }
 
 uint64_t aot_graph_size(int64_t bytes) {
+  if (bytes < 0 || bytes > AOT_GRAPH_BYTES) return 0;
   uint64_t size = SMALLEST;
   while (size < (uint64_t)bytes) size *= 2;
   return size;
@@ -135,10 +136,11 @@ uint64_t aot_graph_size(int64_t bytes) {
 
 int aot_graph_alloc(const aot_frame *frame, int64_t bytes, void *stream, uint64_t *address) {
   CUgraph graph;
+  uint64_t size = aot_graph_size(bytes);
   *address = 0;
-  if (bytes < 0 || bytes > AOT_GRAPH_BYTES) return 0;
+  if (!size) return 0;
   int code = graph_of((CUstream)stream, &graph);
-  return code || !graph ? code : keep(frame, aot_graph_size(bytes), graph, address);
+  return code || !graph ? code : keep(frame, size, graph, address);
 }
 
 /* ------------------------------------------------------------------ giving it back */

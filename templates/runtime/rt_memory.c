@@ -141,9 +141,10 @@ void aot_live_remove(aot_frame *frame, int index) { frame->live[index] = frame->
 
 /* Memory of a graph that an earlier part of the call had: what is enqueued on the call's stream comes after that. */
 static int take_spent(aot_frame *frame, int64_t bytes, const void *stream, uint64_t *address) {
+  uint64_t size = aot_graph_size(bytes);
   for (uint32_t i = 0; stream == frame->stream && i < frame->nlive; i++) {
     aot_allocation *one = &frame->live[i];
-    if (one->host != AOT_MEM_SPENT || one->bytes != aot_graph_size(bytes)) continue;
+    if (one->host != AOT_MEM_SPENT || one->bytes != size) continue;
     one->host = AOT_MEM_GRAPH;
     *address = one->address;
     return 1;
