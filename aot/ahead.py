@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from aot import job
-from aot.job import CompileJob
+from aot import fileset, job
+from aot.job import CompileJob, DamagedError
 
 Value = TypeVar("Value")
 
@@ -46,10 +46,17 @@ class Ahead(Generic[Value]):
                 self._kept.pop(each.name, None)
 
     def results(self, done: Container[str]) -> tuple[Value, ...]:
-        """What all jobs left; ``done`` are those that ran."""
+        """What all jobs left; ``done`` are those that ran. After a DamagedError the next build does such jobs again."""
         if self._thread is not None:
             self._thread.join()
         kept = self._kept
         return tuple(
-            kept[each.name] if each.name in kept and each.name not in done else self.read(each) for each in self.jobs
+            kept[each.name] if each.name in kept and each.name not in done else self._now(each) for each in self.jobs
         )
+
+    def _now(self, todo: CompileJob) -> Value:
+        try:
+            return self.read(todo)
+        except DamagedError:
+            fileset.remove(Path(todo.output) / job.RESULT)
+            raise

@@ -1,8 +1,8 @@
 """What one worker process is told, and what it answers.
 
-A job's folder holds ``source.json`` (the CompiledSource without its big parts), ``blob.fatbin``
-and ``host-<triple>.s`` when it went well, ``error.json`` when it did not. All of it is JSON and
-plain files, so that any process, on any machine, can take the job.
+A job's folder holds ``source.json`` (a digest of all parts and their names, and the CompiledSource without its big
+parts), ``blob.fatbin`` and ``host-<triple>.s`` when it went well, ``error.json`` when it did not. All of it is JSON
+and plain files, so that any process, on any machine, can take the job.
 
 >>> write_result(job, compiled); read_result(job) == compiled   # doctest: +SKIP
 True
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aot import codec, errors, fileset
-from aot.errors import AotError, Diagnostic
+from aot.errors import AotError, Diagnostic, DiskError
 from aot.model import CompiledSource
 from aot.wishes import Wish
 
@@ -110,31 +111,71 @@ class JobDone:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a job has left."""
+
+    digest: str
+    """Of all of it."""
+    facts: bytes
+    """The CompiledSource without its big parts, as JSON."""
+    files: dict[str, bytes]
+    """Those, by their files' names."""
+
+
+class DamagedError(DiskError):
+    """What a job has left is not there any more as it was written."""
+
+
 def write_result(job: CompileJob, compiled: CompiledSource) -> None:
-    """Writes the parts, and last the file that says that they are there."""
-    folder = Path(job.output)
-    light = compiled
+    """Writes the parts, and last the file that says that they are there, and what they were."""
+    folder, light, files = Path(job.output), compiled, {}
     if compiled.fatbin is not None:
-        fileset.write_file(folder / BLOB, compiled.fatbin.data)
+        files[BLOB] = compiled.fatbin.data
         light = dataclasses.replace(light, fatbin=dataclasses.replace(compiled.fatbin, data=b""))
-    for host in compiled.host:
-        fileset.write_file(folder / host_name(host.triple, host.variant), host.assembly)
+    files |= {host_name(each.triple, each.variant): each.assembly for each in compiled.host}
     light = dataclasses.replace(light, host=tuple(dataclasses.replace(host, assembly=b"") for host in compiled.host))
-    fileset.write_file(folder / RESULT, codec.encode(light))
+    facts = codec.encode(light)
+    for name, data in files.items():
+        fileset.write_file(folder / name, data)
+    fileset.write_file(folder / RESULT, " ".join([_digest(facts, files), *files]).encode() + b"\n" + facts)
+
+
+def read_parts(job: CompileJob) -> Parts:
+    """What ``write_result`` wrote, as bytes; DamagedError where that is not what it was."""
+    folder = Path(job.output)
+    head, _, facts = fileset.read_file(folder / RESULT).partition(b"\n")
+    digest, *names = head.decode("ascii", "replace").split(" ")
+    try:
+        files = {name: (folder / Path(name).name).read_bytes() for name in names}
+    except (OSError, ValueError):
+        files = {}
+    if digest != _digest(facts, files):
+        raise DamagedError(
+            f"'{folder}' is damaged: it does not hold what a build wrote there", hint="build again, which makes it anew"
+        )
+    return Parts(digest, facts, files)
 
 
 def read_result(job: CompileJob) -> CompiledSource:
-    """What ``write_result`` wrote."""
-    folder = Path(job.output)
-    compiled = codec.decode(fileset.read_file(folder / RESULT), CompiledSource)
+    """What ``write_result`` wrote; DamagedError as ``read_parts``."""
+    parts = read_parts(job)
+    compiled = codec.decode(parts.facts, CompiledSource)
     fatbin = compiled.fatbin
     if fatbin is not None:
-        fatbin = dataclasses.replace(fatbin, data=fileset.read_file(folder / BLOB))
+        fatbin = dataclasses.replace(fatbin, data=parts.files[BLOB])
     host = tuple(
-        dataclasses.replace(each, assembly=fileset.read_file(folder / host_name(each.triple, each.variant)))
-        for each in compiled.host
+        dataclasses.replace(each, assembly=parts.files[host_name(each.triple, each.variant)]) for each in compiled.host
     )
     return dataclasses.replace(compiled, fatbin=fatbin, host=host)
+
+
+def _digest(facts: bytes, files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256(f"{len(facts)}\n".encode() + facts)
+    for name, data in files.items():
+        digest.update(f"{name} {len(data)}\n".encode())
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def write_failure(folder: Path, failure: Failure) -> None:

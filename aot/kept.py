@@ -32,18 +32,15 @@ class Reader:
         self._made_with = resources.digest(templates)
 
     def __call__(self, todo: CompileJob) -> Content:
-        """What the job has left."""
-        folder = Path(todo.output)
-        result, file = fileset.read_file(folder / job.RESULT), folder / job.BLOB
-        blob = fileset.read_file(file) if file.is_file() else b""
-        made_from = f"{todo.tool} {self._made_with} {len(result)}\n".encode()
-        key = hashlib.sha256(made_from + result + blob).hexdigest()
-        share = _kept(folder / SHARE, key)
+        """What the job has left; DamagedError as ``job.read_parts``."""
+        parts, file = job.read_parts(todo), Path(todo.output) / SHARE
+        key = hashlib.sha256(f"{todo.tool} {self._made_with} {parts.digest}".encode()).hexdigest()
+        share = _kept(file, key)
         if share is None:
             share = self.share(job.read_result(todo))
-            fileset.write_file(folder / SHARE, cache.sealed(codec.encode(share), key))
-        host = tuple(fileset.read_file(folder / job.host_name(*each)) for each in share.host)
-        return Content(todo.path, share, blob if share.blob else None, host, lambda: job.read_result(todo))
+            fileset.write_file(file, cache.sealed(codec.encode(share), key))
+        host = tuple(parts.files[job.host_name(*each)] for each in share.host)
+        return Content(todo.path, share, parts.files.get(job.BLOB), host, lambda: job.read_result(todo))
 
     def share(self, source: CompiledSource) -> Share:
         """What the source puts into a package."""

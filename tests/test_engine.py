@@ -118,6 +118,20 @@ def test_a_build_with_nothing_to_do_writes_nothing(built: Built, stock: Path, tm
     assert build_in(folder, sdist=True).result.wheel.read_bytes() == built.result.wheel.read_bytes()
 
 
+def test_a_damaged_result_is_told_and_made_anew(built: Built, stock: Path, tmp_path: Path) -> None:
+    folder, remote = tmp_path / "own", copied(stock, tmp_path)
+    wheel = built_with(folder, cache="off", cache_remote=remote).wheel
+    left = folder / "build" / "objects" / "kernel"
+    for name, data in ((job.BLOB, b"other"), (job.RESULT, b"")):
+        (left / name).write_bytes(data)
+        wheel.unlink()
+        with pytest.raises(job.DamagedError, match="objects/kernel' is damaged"):
+            built_with(folder, cache="off", cache_remote=remote)
+        again = built_with(folder, cache="off", cache_remote=remote)
+        assert hows(again) == ["cached", "unchanged", "unchanged", "unchanged"]
+        assert again.wheel.read_bytes() == built.result.wheel.read_bytes()
+
+
 def test_a_renewed_wheel_is_the_one_that_a_new_build_makes(built: Built, tmp_path: Path) -> None:
     wheels = []
     for name, changes in (("renewed", (False, True)), ("new", (True,))):

@@ -11,7 +11,9 @@ from extension import source
 from test_package import on_cpu, softmax
 
 from aot import codec, job, kept, metadata
-from aot.job import CompileJob
+from aot.ahead import Ahead
+from aot.errors import DiskError
+from aot.job import CompileJob, DamagedError
 from aot.kept import SHARE, Reader
 from aot.model import CompiledSource
 from aot.share import Content
@@ -67,3 +69,33 @@ def test_a_share_of_something_else_is_not_taken(todo: CompileJob, change: str) -
     assert same(found, source.content(expected))
     assert found.share.manifest == codec.line(metadata.module(expected))
     assert (file.read_bytes() == old) == (change in ("damaged", "cut", "removed"))
+
+
+@pytest.mark.parametrize("part", [job.RESULT, job.BLOB, "host-x86_64-linux-gnu.s"])
+@pytest.mark.parametrize("change", ["longer", "cut", "empty", "removed", "a folder"])
+def test_what_is_damaged_is_not_read(todo: CompileJob, part: str, change: str) -> None:
+    """With a share or without one."""
+    file = Path(todo.output, part)
+    old = file.read_bytes()
+    if change in ("removed", "a folder"):
+        file.unlink()
+    if change == "a folder":
+        file.mkdir()
+    changed = {"longer": old + b"x", "cut": old[:-1], "empty": b""}
+    if change in changed:
+        file.write_bytes(changed[change])
+    for read in (job.read_result, Reader()):
+        with pytest.raises(DiskError) as caught:
+            read(todo)
+        # Without the file that says that they are there, nothing is.
+        assert isinstance(caught.value, DamagedError) or part == job.RESULT
+
+
+def test_what_is_damaged_is_done_again(todo: CompileJob) -> None:
+    result = Path(todo.output, job.RESULT)
+    Path(todo.output, job.BLOB).write_bytes(b"")
+    ahead = Ahead([todo], Reader())
+    ahead.begin()
+    with pytest.raises(DamagedError, match="is damaged"):
+        ahead.results(())
+    assert not result.exists(), "ninja would take it for the job's"
