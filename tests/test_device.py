@@ -10,7 +10,7 @@ import pytest
 from aot import arch, binary, mlir, toolchain
 from aot.arch import target
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import device
+from aot.lower import device, landings
 from aot.lower.device import DeviceJob, Lowering
 from aot.toolchain import Toolchain
 
@@ -375,3 +375,53 @@ def test_what_cannot_be_lowered_is_told_with_its_place(body: str, words: str) ->
     assert words in caught.value.text()
     assert caught.value.diagnostics[0].line >= 6
     assert caught.value.diagnostics[0].source_line
+
+
+SWITCH = """llvm.func @f(%x: i32, %a: f32, %b: f32) -> f32 {
+  llvm.switch %x : i32, ^d [0: ^p(%a : f32), 1: ^q(%b : f32), 2: ^p(%b : f32), 3: ^q(%a : f32), 4: ^d, 5: ^p(%a : f32)]
+^p(%u: f32):
+  llvm.return %u : f32
+^q(%v: f32):
+  llvm.return %b : f32
+^d:
+  llvm.return %a : f32
+}"""
+
+
+def test_no_switch_hands_values_to_a_block_twice() -> None:
+    with mlir.context() as ctx:
+        module = mlir.parse(SWITCH.encode(), PATH, ctx)
+        landings.separate(module)
+        mlir.verify(module, "landings")
+        text = str(module)
+    assert re.findall(r"(\d): (\^bb\d\(%\w+|\^bb\d)", text) == [
+        ("0", "^bb1(%arg1"),
+        ("1", "^bb2(%arg2"),
+        ("2", "^bb4(%arg2"),
+        ("3", "^bb5(%arg1"),
+        ("4", "^bb3"),
+        ("5", "^bb6(%arg1"),
+    ]
+    assert re.findall(r"llvm.br (\^bb\d)", text) == ["^bb1", "^bb2", "^bb1"]
+
+
+def test_the_same_text_whatever_lies_in_memory(tools: Toolchain) -> None:
+    """MLIR would make the blocks behind a switch in the order of their addresses."""
+    cases = ""
+    for n in range(24):
+        cases += f"case {n} {{ %q{n} = arith.constant {n}.5 : f32\n%m{n} = arith.mulf %l, %q{n} : f32\n"
+        cases += f"%v{n} = math.{('absf', 'sqrt', 'sqrt')[n % 3]} %m{n} : f32\n"
+        cases += f"memref.store %m{n}, %a[%c0] : memref<?xf32>\nscf.yield %v{n} : f32 }}\n"
+    body = f"%l = memref.load %a[%i] : memref<?xf32>\n%s = scf.index_switch %i -> f32\n{cases}"
+    body += "default { scf.yield %l : f32 }\nmemref.store %s, %a[%i] : memref<?xf32>"
+
+    def texts(module: mlir.Module) -> set[bytes]:
+        found, kept = set(), []
+        for count in range(6):
+            kept.append([bytes(41 * number) for number in range(50 * count)])
+            found.add(binary.translate(module, tools))
+        return found
+
+    made = lowered(kernel(body), look=texts)
+    assert isinstance(made, set)
+    assert len(made) == 1

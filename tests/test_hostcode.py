@@ -246,3 +246,20 @@ class TestOutside:
             lower(source)
         assert "nvvm.barrier" in caught.value.text()
         assert "test.mlir:7" in caught.value.text()
+
+
+def test_switches_are_the_same_text_whatever_lies_in_memory() -> None:
+    cases = ""
+    for n in range(24):
+        cases += f"case {n} {{ %q{n} = arith.constant {n}.5 : f32\n%m{n} = arith.mulf %f1, %q{n} : f32\n"
+        cases += f"%v{n} = math.{('absf', 'sqrt', 'sqrt')[n % 3]} %m{n} : f32\n"
+        cases += f"memref.store %m{n}, %h[%n] : memref<4xf32>\nscf.yield %v{n} : f32 }}\n"
+    body = f"{STORE}\n%h = memref.alloc() : memref<4xf32>\n%s = scf.index_switch %n -> f32\n{cases}"
+    body += "default { scf.yield %f1 : f32 }\nmemref.store %s, %h[%c0] : memref<4xf32>"
+    source = function("f(%x: memref<4xf32>, %n: index)", body)
+    found, kept = set(), []
+    for count in range(6):
+        kept.append([bytes(41 * number) for number in range(50 * count)])
+        found.add(lower(source).host_ir)
+    (text,) = found
+    assert text.count("switch i32") == 1

@@ -28,6 +28,7 @@ from aot.lower import (
     earlystart,
     imageneeds,
     imagenumber,
+    landings,
     lineinfo,
     loopmarks,
     needs,
@@ -38,7 +39,6 @@ from aot.lower import (
 
 LOWERED_DIALECTS = ("llvm", "nvvm")
 LEFT_ALONE = ("builtin.module", "gpu.module", "gpu.binary")
-MOST_SHOWN = 8
 CAST = "builtin.unrealized_conversion_cast"
 _BYSTANDERS = ("arith", "index")
 
@@ -215,6 +215,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, target)
+    landings.separate(module)
     imagenumber.define(module)
     earlystart.insert(module)
     if lines:
@@ -285,7 +286,7 @@ def _refuse_leftovers(module: mlir.Module, target: Target) -> None:
     told = ", ".join(sorted({f"'{_told(op)}'" for op in guilty}))
     places = dict.fromkeys(mlir.diagnostic_at(op, f"'{_told(op)}' has no lowering to GPU code") for op in guilty)
     raise LoweringError(
-        f"{path}: cannot lower {told} to GPU code for {target.name}", diagnostics=tuple(places)[:MOST_SHOWN]
+        f"{path}: cannot lower {told} to GPU code for {target.name}", diagnostics=tuple(places)[: needs.MOST_SHOWN]
     )
 
 
