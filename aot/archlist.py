@@ -67,6 +67,14 @@ def parse(text: str | Sequence[str], native: Callable[[], Sequence[Capability]] 
     return ArchList(tuple(sorted(found, key=Target.sort_key)), host, tuple(notes))
 
 
+def plain(text: str) -> Target:
+    """The one architecture of a text, with neither a feature letter nor PTX; UnknownArch when it is anything else."""
+    found = parse(text)
+    if found.host or len(found.targets) != 1 or found.targets[0].letter or found.targets[0].kind == PTX:
+        raise UnknownArch("one plain architecture is needed, such as sm_80")
+    return found.targets[0]
+
+
 def _word(word: str) -> tuple[Target, ...]:
     lowered = word.lower()
     if lowered == "all":

@@ -96,7 +96,7 @@ def build(
         report.say(shown.summary(built))
     for each in built.parts if split_archs else ():
         report.result(_near(each.wheel))
-    for each in () if split_archs else built.c_files:
+    for each in () if split_archs else (*built.c_files, *filter(None, [built.sdist])):
         report.result(_near(each))
     report.result(_near(built.wheel))
 

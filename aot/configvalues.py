@@ -85,7 +85,7 @@ BUILD_KEYS: Mapping[str, Check] = {
 }
 SOURCE_KEYS: Mapping[str, Check] = {
     "archs": _archs,
-    "min-arch": _read_by(archlist.parse),
+    "min-arch": _read_by(archlist.plain),
     "accumulate": _choice("f32", "native"),
     "precision": _choice("f32", "tf32"),
     "fully-masked": _choice("nan", "zero"),

@@ -51,6 +51,8 @@ class Demo:
 def demo(request: DemoRequest, reporter: Reporter | None = None) -> Demo:
     """Builds, installs, runs and compares."""
     tell = reporter or Silent()
+    if request.keep:
+        fileset.check_writable(Path(request.keep).absolute())
     examples = resources.examples()
     with scratch.folder("demo") as place:
         build = pipeline.BuildRequest(

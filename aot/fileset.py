@@ -45,11 +45,11 @@ REASONS = {
     errno.ENOENT: "it does not exist",
 }
 HINTS = {
-    errno.ENOSPC: "free some space, or choose another folder with --out and --work",
-    errno.EROFS: "choose another folder with --out or --work",
-    errno.EACCES: "choose another folder with --out or --work",
-    errno.ENOTDIR: "move that file away, or choose another folder with --out or --work",
-    errno.EEXIST: "move that file away, or choose another folder with --out or --work",
+    errno.ENOSPC: "free some space, or choose another folder (of a build: --out, --work)",
+    errno.EROFS: "choose another folder (of a build: --out, --work)",
+    errno.EACCES: "choose another folder (of a build: --out, --work)",
+    errno.ENOTDIR: "move that file away, or choose another folder (of a build: --out, --work)",
+    errno.EEXIST: "move that file away, or choose another folder (of a build: --out, --work)",
 }
 
 

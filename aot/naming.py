@@ -36,6 +36,8 @@ CALL_WORDS = frozenset(
     {"stream", "out", "grid", "block", "shared", "cluster", "cooperative", "programmatic", "priority"}
 )
 """Keywords of a call: an argument of that name would be ambiguous."""
+MODULES = sys.stdlib_module_names | {"aot", "numpy", "torch", "jax", "cupy", "tvm_ffi"}
+"""Modules that a package must not hide: Python's, and those that packages and their callers import."""
 MAX_NAME = 200
 """Longest file stem, symbol or distribution name in characters: file names end at 255 bytes."""
 
@@ -47,7 +49,7 @@ def namespace(stem: str) -> str:
     if not problem and name in RESERVED:
         problem = "the package itself uses this name"
     if problem:
-        raise PackageError(f"source '{stem}' cannot become the namespace '{name}': {problem}", hint="rename the file")
+        raise PackageError(f"'{stem}' cannot become the namespace '{name}': {problem}", hint="rename the file")
     return name
 
 
@@ -143,7 +145,7 @@ def import_name(name: str) -> str:
     """The import name of a distribution name; UsageError when Python could not import it."""
     module = canonicalize_name(name).replace("-", "_")
     problem = _problem(module)
-    if not problem and module in sys.stdlib_module_names | {"aot"}:
+    if not problem and module in MODULES:
         problem = "it would hide an existing module"
     if problem:
         raise UsageError(

@@ -47,6 +47,9 @@ from aot.selection import Selection
 from aot.toolchain import Toolchain
 from aot.wishes import Dropped
 
+FOREIGN = ("unregistered dialect", "not found for custom op")
+"""What MLIR says of an operation whose dialect it does not know."""
+
 
 def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
     """Compiles one source; ``mark`` is told each step before it begins, ``crew`` says when targets go side by side."""
@@ -65,7 +68,7 @@ def _compile(
     texts = {} if source.data.startswith(sources.BYTECODE_MAGIC) else lexer.argument_names(source.data.decode())
     dump = Dump(job.dump)
     with mlir.context(mark) as ctx:
-        module = mlir.parse(source.data, job.path, ctx)
+        module = _parsed(source.data, job.path, ctx)
         lowered = lower.lower(module, _request(job, texts, dropped), dump)
         functions, kernels = _described(lowered.functions, lowered.kernels, texts)
         names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
@@ -87,12 +90,21 @@ def _compile(
         host=others.result(),
         messages=_portable(job, lowered.messages),
         skipped=selected.skipped,
-        notes=_portable(job, (*lowered.notes, *remarks, *notes, *_absent(kernels, blob))),
+        notes=_portable(job, (*lowered.notes, *remarks, *notes, *(_absent(kernels, blob) if job.images else ()))),
         general=lowered.general.reasons,
         remarks=lowered.general.followers,
         passthrough=tuple(sorted({each.binary for each in lowered.ready})),
     )
     return compiled if job.images else cpuonly.reduced(compiled)
+
+
+def _parsed(data: bytes, path: str, ctx: mlir.Context) -> mlir.Module:
+    try:
+        return mlir.parse(data, path, ctx)
+    except SourceError as error:
+        if any(words in each.message for each in error.diagnostics for words in FOREIGN):
+            error.hint = "aot reads MLIR's own dialects; lower others (StableHLO, Triton, …) to linalg first"
+        raise
 
 
 def _digest(data: bytes) -> str:

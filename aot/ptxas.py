@@ -145,7 +145,10 @@ def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -
         return libdevice_missing(missing["name"], subject, tools)
     told = _told(words, ptx)
     if missing:
-        return LoweringError(f"{subject}: a kernel calls '{missing['name']}', which is not defined in the source")
+        return LoweringError(
+            f"{subject}: a kernel calls '{missing['name']}', which is not defined in the source",
+            hint="define it there; known are only libdevice's (__nv_…) and the device's own (vprintf, malloc, …)",
+        )
     if "too much shared data" in words:
         hint = "static shared memory ends at 48 KiB; use gpu.dynamic_shared_memory for more"
         return LoweringError(f"{subject}: a kernel does not fit {target}:\n" + "\n".join(told), hint=hint)

@@ -15,7 +15,7 @@ from aot.errors import UsageError
 
 SOURCE = """\
 // Multiplies every element by a factor: y[i, j] = x[i, j] * factor.
-// Call it as {module}.scale.scale(x, 2.0) with x on the GPU.
+// Call it as {module}.scale.scale(x, 2.0), with x on the GPU; or with a NumPy array, if it was built for `host`, too.
 func.func @scale(%x: tensor<?x?xf32>, %factor: f32) -> tensor<?x?xf32> {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -55,8 +55,13 @@ def files(name: str) -> dict[str, bytes]:
 def create(path: str) -> Path:
     """Writes a new folder at ``path``, whose last part names the package; an existing one is left alone."""
     folder = Path(path)
-    content = files(naming.from_folder(folder.resolve().name))
+    if not path:
+        raise UsageError("NAME is empty", hint="name the folder that is to be made")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"'{path}' already exists and is not an empty folder", hint="choose another name")
+    try:
+        content = files(naming.from_folder(folder.resolve().name))
+    except UsageError as error:
+        raise UsageError(error.message, hint="choose another name") from None
     fileset.write_tree(content, folder)
     return folder

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot import arch, archlist, archneed
-from aot.arch import CUBIN, PTX, Capability, Target
+from aot.arch import CUBIN, Capability, Target
 from aot.config import SourceSettings
 from aot.errors import ConfigError, UnknownArch
 
@@ -72,12 +72,10 @@ def for_source(requested: Sequence[Target], settings: SourceSettings, place: str
     """``select`` with the settings of ``aot.toml``; ``place`` is where they stand, for messages."""
     try:
         allowed = archlist.parse(settings.archs).targets if settings.archs else None
-        least = archlist.parse(settings.min_arch).targets if settings.min_arch else ()
+        least = archlist.plain(settings.min_arch).capability if settings.min_arch else None
     except UnknownArch as error:
         raise ConfigError(f"{place}: {error.message}", hint=error.hint) from error
-    if len(least) > 1 or any(each.letter or each.kind == PTX for each in least):
-        raise ConfigError(f"{place}: min-arch is one plain architecture such as sm_80; got '{settings.min_arch}'")
-    return select(requested, allowed, least[0].capability if least else None, automatic_ptx=automatic_ptx)
+    return select(requested, allowed, least, automatic_ptx=automatic_ptx)
 
 
 def specialised(selection: Selection, needs: Sequence[Target]) -> Selection:

@@ -69,7 +69,10 @@ def read(file: Path) -> SourceFile:
             f"{str(file)!r}: paths with line breaks cannot be built", hint="rename the file or its folder"
         )
     stem = _stem(file)
-    name = naming.namespace(stem)
+    try:
+        name = naming.namespace(stem)
+    except PackageError as error:
+        raise PackageError(f"{file}: {error.message}", hint=error.hint) from None
     if file.exists() and not file.is_file():
         raise SourceError(f"{file}: not a regular file")
     data = fileset.read_file(file)

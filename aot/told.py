@@ -21,7 +21,8 @@ def notes(built: BuiltSource) -> Iterator[str]:
     """What everybody should read."""
     yield from built.notes
     if built.skipped:
-        yield f"not built for {', '.join(built.skipped)}: its settings or its own targets leave that out"
+        why = f"[source.{built.name}] in aot.toml, or the targets of its own gpu.modules, leave that out"
+        yield f"not built for {', '.join(built.skipped)}: {why}"
     if built.general:
         more = len(built.general) - 1
         yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"
@@ -29,9 +30,11 @@ def notes(built: BuiltSource) -> Iterator[str]:
 
 def tell_notes(result: BuildResult, before: Sequence[str], tell: Reporter) -> None:
     """Notes of a whole build; ``before``: sources of which it was told already that they are left out."""
+    on_gpu = any(each != "host" for each in result.archs)
+    why = "it has no code for what was asked for" if on_gpu else "only tensor-level functions have CPU code"
     for name in result.left_out:
         if name not in before:
-            tell.note(f"source '{name}' is left out: it has no code for what was asked for")
+            tell.note(f"source '{name}' is left out: {why}")
     for each in result.sources:
         for note in notes(each):
             tell.note(f"{each.path}: {note}")

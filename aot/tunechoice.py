@@ -136,7 +136,8 @@ def _chosen(found: Sequence[Choosable], names: Sequence[str], spoken: Iterable[s
             )
     if not found:
         raise UsageError(
-            f"no function here has something to tune{left}", hint="`aot build -v` shows regions and schedules"
+            f"no function here has something to tune (GPU code of tensor-level functions has){left}",
+            hint="`aot build -v` shows regions and schedules",
         )
     return [each for each in found if not names or each.function in names or each.name in names]
 

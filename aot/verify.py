@@ -73,12 +73,13 @@ def verify(request: VerifyRequest) -> Verified:
     with scratch.folder("verify") as place:
         found = installed(request.package, place / "package")
         gpu = next((device.name for device in driver.ask().devices), "")
+        chosen = chosen_functions(found, request.functions)
+        check_code(found, chosen, on_gpu=bool(gpu))
         if not gpu and request.against in (None, HOST):
             raise UsageError(
                 "there is no GPU here, so there is nothing to compare the CPU code with",
                 hint="give a reference: --against FILE.py with functions named as the package's, or FILE.npz",
             )
-        chosen = chosen_functions(found, request.functions)
         todo = VerifyJob(
             folder=str(place / "answers"),
             path=found.path,
@@ -94,7 +95,9 @@ def verify(request: VerifyRequest) -> Verified:
         check_names(todo, chosen)
         reports = tuple(children.run(todo, chosen, FunctionReport, _died))
         verified = Verified(found.package, found.manifest["version"], gpu, reports)
-    check_letters(request.dims, {letter for report in verified.reports for letter in _letters(report.signature)})
+    if not any(row.note and not row.ok and not row.compared for row in verified.rows):
+        # Letters of a function that found no extents, or died, are not known.
+        check_letters(request.dims, {letter for report in verified.reports for letter in _letters(report.signature)})
     if not any(row.compared or not row.ok for row in verified.rows):
         reasons = "\n".join(f"  {row.function}: {row.note}" for row in verified.rows)
         raise UsageError(f"nothing could be compared:\n{reasons}")
@@ -125,6 +128,18 @@ def chosen_functions(found: Installed, names: Sequence[str]) -> tuple[Signature,
             )
         chosen += fits
     return tuple(chosen)
+
+
+def check_code(found: Installed, chosen: Sequence[Signature], *, on_gpu: bool) -> None:
+    """UsageError where no function has code for what is here."""
+    if on_gpu or any(each.cpu for each in chosen):
+        return
+    names = ", ".join(each.full_name for each in chosen[:3]) + (", …" if len(chosen) > 3 else "")
+    raise UsageError(
+        f"nothing of {found.package} can run here: there is no GPU, and no CPU code of {names}",
+        hint="run this on a machine with a GPU (`aot doctor` says what is missing), or build for the CPU, too: "
+        "`--archs …,host` gives tensor-level functions CPU code",
+    )
 
 
 def check_names(todo: VerifyJob, chosen: Sequence[Signature]) -> None:

@@ -45,7 +45,7 @@ def fine(name: str, code: int, message: str, options: str = "", **environment: s
 BROKEN = (
     # What MLIR refuses
     Fault("syntax_error", 1, r"(?s)broken\.mlir:2:\d+: error: .*%y = arith\.addf %x, : tensor<4xf32>\n +\^"),
-    Fault("unknown_dialect", 1, r"foreign\.mlir:2:\d+: error: .*stablehlo"),
+    Fault("unknown_dialect", 1, r"(?s)foreign\.mlir:2:\d+: error: .*stablehlo.*hint: aot reads MLIR's own"),
     Fault("unknown_op", 1, r"typo\.mlir:2:\d+: error: .*arith\.addfloat"),
     Fault("verifier_error", 1, r"mismatch\.mlir:2:\d+: error: .*requires the same type for all operands"),
     Fault("undefined_value", 1, r"undefined\.mlir:2:\d+: error: .*undeclared SSA value"),
@@ -86,6 +86,8 @@ BROKEN = (
     Fault("unknown_precision", 1, r"products\.mlir:2(:\d+)?: error: 'aot\.precision' is 'fast': 'f32' and 'tf32' are"),
     Fault("precision_of_an_allocation", 1, r"products\.mlir:3(:\d+)?: error: aot\.precision: it belongs on an op"),
     Fault("precision_of_a_module_unknown", 1, r"products\.mlir:1(:\d+)?: error: 'aot\.precision' is 'tf64': 'f32' and"),
+    Fault("target_that_no_gpu_has", 1, r"old\.mlir:1(:\d+)?: error: #nvvm\.target<chip = \"sm_35\">: unknown architec"),
+    Fault("undefined_on_the_device", 1, r"(?s)calls\.mlir: a kernel calls 'nowhere', .*hint: define it there"),
     Fault("grid_of_a_device_function", 1, r"attributes\.mlir:2(:\d+)?: error: aot\.grid: it belongs on a kernel"),
     Fault(
         "misspelt_argument_name",
@@ -107,7 +109,7 @@ BROKEN = (
     Fault("compiler_crashes", 1, r"twice\.mlir: the compiler died with SIGSEGV in: .*buffer-results-to-out-params"),
     Fault("ptxas_fails", 1, r"(?s)assembly\.mlir.*ptxas.*no\.such\.instruction"),
     Fault("too_much_static_shared_memory", 1, r"(?s)shared\.mlir.*k.*0x40000"),
-    Fault("unknown_pass", 1, r"double\.mlir: .*canonicalise"),
+    Fault("unknown_pass", 1, r"(?s)double\.mlir: .*canonicalise.*hint: they are `passes` in \[source\..*double\]"),
     Fault("failing_pass", 1, r"test-no-such"),
     Fault("passes_leave_no_signature", 1, r"double\.mlir:1(:\d+)?: error: '@f' does not say any more what"),
     Fault("passes_lower_a_launch", 1, r"launch\.mlir:1(:\d+)?: error: '@f' does not say any more what"),
@@ -124,7 +126,7 @@ FAULTS = (
     Fault("not_utf8", 1, r"latin\.mlir:1: not UTF-8 text"),
     Fault("python_generator", 2, r"\.py' is no source: Python generators", project="python_generator/kernels.py"),
     Fault("same_name_twice", 1, r"(?s)two sources with the same name.*soft-max\.mlir.*soft_max\.mlir"),
-    Fault("source_named_by_keyword", 1, r"'class' cannot become the namespace 'class': it is a Python keyword"),
+    Fault("source_named_by_keyword", 1, r"class\.mlir: 'class' cannot become the namespace .*: it is a Python keyword"),
     Fault("source_with_reserved_name", 1, r"'preload'.*the package itself uses this name"),
     Fault("two_broken_sources", 1, r"(?s)2 sources failed.*first\.mlir:1.*second\.mlir:2"),
     Fault("script_of_no_source", 1, r"duoble\.transform\.mlir: .*there is no 'duoble\.mlir' beside it"),
@@ -148,6 +150,7 @@ FAULTS = (
     # Settings and options
     Fault("settings_unknown_key", 2, r"aot\.toml:4: build\.arch: unknown key; did you mean 'archs'\?"),
     Fault("settings_wrong_type", 2, r"aot\.toml:5: build\.ptx: true or false is needed; got 'no'"),
+    Fault("min_arch_of_two", 2, r"aot\.toml:4: source\.double\.min-arch: one plain architecture is needed, such as sm"),
     Fault("settings_without_edition", 2, r"aot\.toml: edition: missing"),
     Fault("settings_for_no_function", 2, r"aot\.toml:3: .*function\.ff\]: .* 'ff'; did you mean 'f'\?"),
     Fault("settings_for_no_source", 2, r"aot\.toml:3: \[source\.duoble\]: .*did you mean 'double'\?"),

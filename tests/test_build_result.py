@@ -75,4 +75,6 @@ def test_images_have_the_sizes_of_the_container(built: Built) -> None:
 
 def test_what_was_asked_for_and_left_out_is_a_note() -> None:
     notes = list(told.notes(dataclasses.replace(source("small", 896), skipped=("sm_80",))))
-    assert notes == ["not built for sm_80: its settings or its own targets leave that out"]
+    assert notes == [
+        "not built for sm_80: [source.small] in aot.toml, or the targets of its own gpu.modules, leave that out"
+    ]

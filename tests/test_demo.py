@@ -31,6 +31,16 @@ def test_the_examples_are_right(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [path.name.partition("-")[0] for path in tmp_path.iterdir()] == ["demo_kernels"]
 
 
+def test_where_the_wheel_cannot_be_kept_is_found_before_the_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    assert cli.run(["demo", "--archs", "host", "--keep", str(tmp_path / "taken")]) == 1
+    said = capsys.readouterr().err
+    assert "taken': a file stands where a folder is needed" in said
+    assert "compiling" not in said
+
+
 def test_the_references_are_those_of_the_examples() -> None:
     assert (resources.examples() / "references.py").is_file()
     names = {path.stem for path in (resources.examples() / "kernels").glob("*.mlir")}

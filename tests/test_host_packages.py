@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from builtpackage import Built, build_in, write_sources
 
-from aot import inspection
+from aot import inspection, resources
 
 PROGRAM = """
 import numpy as np, small_demo
@@ -65,6 +66,15 @@ def test_gpu_and_cpu_code(both: Built, tmp_path: Path) -> None:
     assert "double(x: tensor<?xf32>) -> tensor<?xf32> (CPU, too)" in text
     assert "first(out: memref<4xf32>)\n" in text
     assert "CPU code for " in text
+
+
+def test_notes_of_cpu_code_alone_tell_of_no_images(tmp_path: Path) -> None:
+    """What kernels need is nobody's concern where no GPU code was asked for."""
+    (tmp_path / "kernels").mkdir()
+    shutil.copy(resources.examples() / "kernels" / "softmax.mlir", tmp_path / "kernels")
+    shutil.copy(resources.examples() / "kernels" / "hello.mlir", tmp_path / "kernels")
+    built = build_in(tmp_path, archs="host")
+    assert built.heard.notes == ["source 'hello' is left out: only tensor-level functions have CPU code"]
 
 
 def test_cpu_code_alone(host: Built, tmp_path: Path) -> None:

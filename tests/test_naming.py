@@ -32,6 +32,7 @@ BAD: list[tuple[Callable[[str], object], str, int, str]] = [
     (naming.distribution, "class", 2, "Python keyword"),
     (naming.distribution, "json", 2, "hide an existing module"),
     (naming.distribution, "aot", 2, "hide an existing module"),
+    (naming.distribution, "NumPy", 2, "hide an existing module"),
     (naming.distribution, "3d", 2, "identifier"),
     (naming.version, "one", 2, "'one' is no version"),
 ]

@@ -253,6 +253,7 @@ TROUBLE = [
     ("dims of nothing", {"dims": ("z.0=3",)}, "no function has a dynamic dimension 'z.0'"),
     ("dims of no letter", {"dims": ("q=3",)}, "no function has a dimension 'q'"),
     ("a range without an end", {"ranges": ("ids=3",)}, "a range is LOW:HIGH"),
+    ("a range upside down", {"ranges": ("x=5:1",)}, "--range: '5:1': the low end, 5, is above the high end, 1"),
     ("a range of nothing", {"ranges": ("idz=0:3",)}, "no function has an argument 'idz'"),
     ("an end of nothing", {"ranges": ("x=0:zz",)}, "'zz' is neither a number nor a dimension"),
 ]
@@ -277,9 +278,42 @@ def test_a_faulty_reference_is_named(package: Path, tmp_path: Path) -> None:
     assert len(found.rows) > 1
     assert said == f"vector_add.vector_add {row.shapes} (and {len(found.rows) - 1} more): {row.note}"
     assert "faulty.py:2" in row.note
+    path.write_text("\n\ndef vector_add(x):\n    return x\n")
+    assert "faulty.py:3)" in run(package, str(path), "vector_add").rows[0].note
     path.write_text("def vector_add(x, y)\n")
     with pytest.raises(UsageError, match=r"cannot be run: (.|\n)*SyntaxError"):
         run(package, str(path), "vector_add")
+
+
+TABLES = [
+    (
+        "no function of it",
+        'DIMS = {"vector_sub": "m=3"}',
+        "DIMS names 'vector_sub', and the file has no function of this",
+    ),
+    ("no table", "RANGES = ['x=0:1']", "RANGES is a table of texts by the names of functions"),
+    ("no text", "DIMS = {'vector_add': 3}", "DIMS is a table of texts by the names of functions"),
+    (
+        "no dimension",
+        'DIMS = {"vector_add": "q=3"}',
+        "DIMS of vector_add.vector_add: no dimension 'q'; there are m, x.0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), [row[1:] for row in TABLES], ids=[row[0] for row in TABLES])
+def test_tables_of_a_reference_are_checked(package: Path, tmp_path: Path, table: str, message: str) -> None:
+    path = tmp_path / "tables.py"
+    path.write_text(f"{table}\ndef vector_add(x, y): return x + y\n")
+    with pytest.raises(UsageError) as told:
+        run(package, str(path), "vector_add")
+    assert message in told.value.text()
+
+
+def test_extents_that_memory_cannot_hold_are_not_unknown_letters(package: Path, references: str) -> None:
+    found = run(package, references, "vector_add", dims=("m=900000000000000",))
+    assert [row.ok for row in found.rows] == [False]
+    assert "no shapes were found that it accepts" in found.rows[0].note
 
 
 COMPARED = [
@@ -372,5 +406,5 @@ def test_launch_level_code_alone_cannot_be_checked_here(copies: Path, tmp_path: 
     path.write_text("def copy(x, out): out[:] = x\n")
     if verify.driver.ask().devices:
         pytest.skip("this machine has a GPU")
-    with pytest.raises(AotError, match=r"nothing could be compared:\n  copies\.copy: it has no CPU code"):
+    with pytest.raises(AotError, match=r"there is no GPU, and no CPU code of copies\.copy"):
         run(copies, str(path))

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aot import arch, cpuvariant, mlir, wishes
+from aot.errors import LoweringError
 from aot.lower import (
     cpu,
     device,
@@ -151,8 +152,7 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     missingdata.check(module)
     roundings.check(module)
     if request.passes:
-        for each in request.passes:
-            mlir.run_passes(module, [each], "running the source's own passes")
+        _run_own(module, request)
         dump("own-passes", module)
     if request.script:
         frontend.add_script(module, request.script)
@@ -160,6 +160,15 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     powers.lower(prepared)
     scaledfloats.lower(prepared)
     return prepared
+
+
+def _run_own(module: mlir.Module, request: Request) -> None:
+    try:
+        for each in request.passes:
+            mlir.run_passes(module, [each], "running the source's own passes")
+    except LoweringError as error:
+        error.hint = error.hint or f"they are `passes` in [source.{request.source}] of aot.toml"
+        raise
 
 
 def _cpu(module: mlir.Module, request: Request, messages: tuple[str, ...], dump: mlir.Dumper) -> tuple[CpuCode, ...]:

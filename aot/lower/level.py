@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from aot import mlir
+from aot import arch, mlir
+from aot.errors import Diagnostic, LoweringError, UnknownArch
 from aot.lower import search, views
 from aot.model import LAUNCH, TENSOR
 
@@ -157,12 +158,28 @@ def only(parts: Parts, names: Sequence[str]) -> Parts:
 
 
 def targets(module: mlir.Module) -> tuple[str, ...]:
-    """Chips that the source's own gpu.modules name, sorted; the default chip counts as none."""
-    found: set[str] = set()
-    for op in device_containers(module):
-        if "targets" in op.attributes:
-            found.update(_chip(target) for target in ir.ArrayAttr(op.attributes["targets"]))
-    return tuple(sorted(found - {DEFAULT_CHIP, ""}))
+    """Chips that the source's own gpu.modules name, sorted; the default chip counts as none.
+
+    LoweringError for a chip that no GPU has, or that is too old, at the gpu.module that names it.
+    """
+    named = [
+        (op, _chip(target))
+        for op in device_containers(module)
+        if "targets" in op.attributes
+        for target in ir.ArrayAttr(op.attributes["targets"])
+    ]
+    chosen = [(op, chip) for op, chip in named if chip not in (DEFAULT_CHIP, "")]
+    if wrong := tuple(filter(None, (_unknown_chip(op, chip) for op, chip in chosen))):
+        raise LoweringError(f"{module.context.aot_path}: targets that cannot be built for", diagnostics=wrong)
+    return tuple(sorted({chip for _, chip in chosen}))
+
+
+def _unknown_chip(op: mlir.Operation, chip: str) -> Diagnostic | None:
+    try:
+        arch.target(chip)
+    except UnknownArch as error:
+        return mlir.diagnostic_at(op, f'#nvvm.target<chip = "{chip}">: {error.message}')
+    return None
 
 
 def strip_targets(module: mlir.Module) -> None:

@@ -137,7 +137,20 @@ def find_dims(setup: Setup, signature: Signature) -> Dims:
 
     if setup.reference is not None and setup.reference.arguments(signature) is not None:
         return Dims((), {}, {}, frozenset())
-    return dims.find(signature, ask, given)
+    found = dims.find(signature, ask, given)
+    if own and found.letters:
+        _check_own(setup.against(), signature, options.extents([own]), found)
+    return found
+
+
+def _check_own(file: str, signature: Signature, given: Mapping[str, int], found: Dims) -> None:
+    """UsageError when the table ``DIMS`` of a reference file names a dimension that its function has not."""
+    names = [*dict.fromkeys(found.letters.values()), *(signature.dim_name(dim) for dim in signature.dims())]
+    wrong = [name for name in given if name not in names]
+    if wrong:
+        raise UsageError(
+            f"{file}: DIMS of {signature.full_name}: no dimension '{wrong[0]}'; there are {', '.join(names)}"
+        )
 
 
 def request(

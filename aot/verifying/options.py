@@ -25,7 +25,12 @@ class Range:
 
     def resolved(self, names: Mapping[str, int]) -> tuple[float, float]:
         """Both ends as numbers; UsageError for a name that is no dimension of the function."""
-        return self._end(self.low, names), self._end(self.high, names)
+        low, high = self._end(self.low, names), self._end(self.high, names)
+        if low > high:
+            raise UsageError(
+                f"--range: '{self.low}:{self.high}': the low end, {low:g}, is above the high end, {high:g}"
+            )
+        return low, high
 
     def _end(self, text: str, names: Mapping[str, int]) -> float:
         if text in names:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,8 @@ class PythonFile:
                 got = function(*copies)
         except Exception as error:
             said = "".join(traceback.format_exception_only(error)).strip()
-            line = traceback.extract_tb(error.__traceback__)[-1]
             raise UsageError(
-                f"{self.path}: the reference of {signature.full_name} failed: {said} ({line.filename}:{line.lineno})"
+                f"{self.path}: the reference of {signature.full_name} failed: {said} ({_place(function, error)})"
             ) from error
         return Expected(_results(signature, got, copies), copies)
 
@@ -158,7 +157,28 @@ def _python(path: str) -> PythonFile:
         said = "".join(traceback.format_exception_only(error)).strip()
         raise UsageError(f"--against: '{path}' cannot be run: {said}") from error
     functions = {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
-    return PythonFile(path, functions, getattr(module, "DIMS", {}), getattr(module, "RANGES", {}))
+    dims, ranges = (_table(path, name, getattr(module, name, {}), functions) for name in ("DIMS", "RANGES"))
+    return PythonFile(path, functions, dims, ranges)
+
+
+def _table(path: str, name: str, table: object, functions: Iterable[str]) -> Mapping[str, str]:
+    """``DIMS`` or ``RANGES``; UsageError when it is no table of texts, or names a function that the file has not."""
+    if not isinstance(table, dict) or not all(isinstance(text, str) for pair in table.items() for text in pair):
+        raise UsageError(f"--against: '{path}': {name} is a table of texts by the names of functions")
+    for key in table:
+        if not {key, key.replace(".", "__"), key.split(".")[-1], key.split("__")[-1]} & set(functions):
+            raise UsageError(f"--against: '{path}': {name} names '{key}', and the file has no function of this name")
+    return table
+
+
+def _place(function: Callable[..., Any], error: Exception) -> str:
+    """The last line of the function's file that ran; where the function stands when it could not even be called."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return str(function)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [each.lineno for each in frames if each.filename == code.co_filename]
+    return f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}"
 
 
 def _of(table: Mapping[str, Any], signature: Signature) -> Any:

@@ -49,7 +49,8 @@ class Report:
         lines = [f"{where}: {'ok' if self else 'cannot run everything'}"]
         lines += [f"  {name}: {image or 'no image'}{self._loaded(name)}" for name, image in self.images.items()]
         if self.cpu is not None:
-            lines.append(f"  CPU code: {self.cpu}, {self.threads} thread{'' if self.threads == 1 else 's'}")
+            kind = self.cpu if self.cpu == "generic" else f"x86-64-{self.cpu}"
+            lines.append(f"  CPU code: {kind}, {self.threads} thread{'' if self.threads == 1 else 's'}")
         return "\n".join([*lines, *(f"  problem: {problem}" for problem in self.problems)])
 
     def _loaded(self, name: str) -> str:

@@ -372,7 +372,8 @@ def case_the_newest_variant_is_taken() -> None:
     else:
         assert (variant, report.cpu) == (0, "generic")
     assert report.threads == len(os.sched_getaffinity(0))
-    assert f"CPU code: {report.cpu}, {report.threads} thread" in str(report)
+    kind = report.cpu if report.cpu == "generic" else f"x86-64-{report.cpu}"
+    assert f"CPU code: {kind}, {report.threads} thread" in str(report)
     assert str(report).startswith("no GPU code: ok")
     assert not opened_libcuda()
     both = cpupkg.check()
