@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def _against(asked: str | None) -> str:
         return HOST
     if not Path(asked).is_file():
         raise UsageError(f"--against: '{asked}' does not exist", hint="name a .py or .npz file, or host")
-    return str(Path(asked).absolute())
+    return os.path.abspath(asked)
 
 
 def chosen_functions(found: Installed, names: Sequence[str]) -> tuple[Signature, ...]:
@@ -212,10 +213,14 @@ def remarks(found: Verified) -> list[str]:
 def verdict(found: Verified) -> str:
     """One line."""
     rows = [row for row in found.rows if row.compared]
-    wrong = [row for row in found.rows if not row.ok]
+    wrong = [row for row in rows if not row.ok]
     called = f"{number(len({row.function for row in rows}), 'function')}, {number(len(rows), 'comparison')}"
     where = f"on {found.gpu} and the CPU" if found.gpu else "on the CPU (no GPU here)"
     text = f"{found.package} {found.version}: {called} {where}"
-    if wrong:
-        return f"{text}: {len(wrong)} wrong: {', '.join(sorted({row.function for row in wrong}))}"
-    return f"{text}: all agree"
+    failed = [row for row in found.rows if not row.ok and not row.compared]
+    parts = [
+        f"{len(some)} {word}: {', '.join(sorted({row.function for row in some}))}"
+        for some, word in ((wrong, "wrong"), (failed, "failed"))
+        if some
+    ]
+    return f"{text}: {'; '.join(parts) or 'all agree'}"

@@ -275,6 +275,7 @@ def test_a_faulty_reference_is_named(package: Path, tmp_path: Path) -> None:
     assert not row.ok
     assert "NameError: name 'z' is not defined" in row.note
     (said,) = verify.remarks(found)
+    assert verify.verdict(found).endswith(": 1 failed: vector_add.vector_add")
     assert len(found.rows) > 1
     assert said == f"vector_add.vector_add {row.shapes} (and {len(found.rows) - 1} more): {row.note}"
     assert "faulty.py:2" in row.note
