@@ -49,7 +49,8 @@ def namespace(stem: str) -> str:
     if not problem and name in RESERVED:
         problem = "the package itself uses this name"
     if problem:
-        raise PackageError(f"'{stem}' cannot become the namespace '{name}': {problem}", hint="rename the file")
+        said = f"'{stem}' cannot become the namespace '{name}'" if len(name) <= MAX_NAME else "its name cannot be used"
+        raise PackageError(f"{said}: {problem}", hint="rename the file")
     return name
 
 
@@ -134,7 +135,7 @@ def distribution(name: str) -> str:
     """The checked distribution name; UsageError when it is none."""
     if not DISTRIBUTION.fullmatch(name) or len(name) > MAX_NAME:
         raise UsageError(
-            f"'{name}' is no name for a package: letters, digits, '-', '_' and '.', a letter or digit at both ends",
+            f"'{name}' is no name for a package: ASCII letters, digits, '-', '_' and '.', and no sign at an end",
             hint="choose one with --name",
         )
     import_name(name)
@@ -155,7 +156,9 @@ def import_name(name: str) -> str:
 
 
 def from_folder(folder: str) -> str:
-    """The package name that a folder's name stands for."""
+    """The package name that a folder's name stands for; one with letters that no package may have stays as it is."""
+    if any(each.isalpha() and not each.isascii() for each in folder):
+        return folder
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-._")
 
 

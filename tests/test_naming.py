@@ -25,7 +25,7 @@ BAD: list[tuple[Callable[[str], object], str, int, str]] = [
     (naming.namespace, "-a", 1, "leading underscore"),
     (naming.namespace, "a+b", 1, "not an ASCII Python identifier"),
     (naming.namespace, "torch", 1, "the package itself uses this name"),
-    (naming.namespace, "x" * 300, 1, "longer than 200"),
+    (naming.namespace, "x" * 300, 1, "its name cannot be used: it is longer than 200"),
     (naming.distribution, "a/b", 2, "no name for a package"),
     (naming.distribution, "-a", 2, "no name for a package"),
     (naming.distribution, "", 2, "no name for a package"),
@@ -55,6 +55,11 @@ def test_bad_names(function: Callable[[str], object], given: str, code: int, mes
         function(given)
     assert caught.value.exit_code == code
     assert caught.value.hint
+
+
+def test_letters_of_a_folder_are_not_dropped() -> None:
+    with pytest.raises(AotError, match="'zählen' is no name for a package: ASCII letters"):
+        naming.distribution(naming.from_folder("zählen"))
 
 
 ARGUMENTS = [
