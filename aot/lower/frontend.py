@@ -16,7 +16,7 @@ from mlir.dialects.transform import interpreter
 
 from aot import mlir
 from aot.errors import LoweringError, SourceError
-from aot.lower import elementwise, gathers, literals, maskedrows, masks, packs, views
+from aot.lower import elementwise, gathers, maskedrows, masks, packs, views
 
 
 @dataclass(frozen=True)
@@ -159,29 +159,6 @@ def refuse(module: ir.Module) -> None:
             problems.append(mlir.diagnostic_at(op, f"'@{name}' is not constant: pass the array as an argument"))
     if problems:
         raise LoweringError(f"{module.context.aot_path}: unsupported operations", diagnostics=tuple(problems))
-
-
-_SIZED = (
-    "tensor.empty",
-    "tensor.splat",
-    "tensor.generate",
-    "memref.alloc",
-    "memref.alloca",
-    "bufferization.alloc_tensor",
-)
-
-
-def refuse_sizes(module: ir.Module) -> None:
-    """LoweringError for constant sizes below zero: passes would make types of them, and abort."""
-    problems = [
-        mlir.diagnostic_at(op, f"'{op.name}': size {size} is negative")
-        for op in mlir.walk(module)
-        if op.name in _SIZED
-        for size in {literals.whole(each) for each in list(op.operands)[op.name == "tensor.splat" :]}
-        if size is not None and size < 0
-    ]
-    if problems:
-        raise LoweringError(f"{module.context.aot_path}: sizes below zero", diagnostics=tuple(problems))
 
 
 def run_scripts(module: ir.Module) -> None:

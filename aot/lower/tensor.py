@@ -33,6 +33,7 @@ from aot.lower import (
     launchnest,
     leftovers,
     mapped,
+    negativesizes,
     numerics,
     powers,
     precision,
@@ -137,8 +138,10 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     frontend.decompose(module, masked_zeros=options.masked_zeros)
     unitslices.settle(module)
     elementwise.lower_foldable(module)
+    negativesizes.check(module)
     mlir.run_passes(module, ["canonicalize"], "simplifying")
-    frontend.refuse_sizes(module)
+    # Of what became a constant, too.
+    negativesizes.check(module)
     if options.wide_accumulation:
         numerics.widen(module)
     shapecheck.of_concatenations(module, functions)
