@@ -90,3 +90,13 @@ def function(signature: str, body: str, results: str = "") -> str:
 def launch(body: str, after: str = "") -> str:
     """A gpu.launch of one block of four threads."""
     return f"gpu.launch {GRID} {BLOCK} {after} {{\n{body}\ngpu.terminator\n}}\n"
+
+
+def cases(place: str) -> str:
+    """24 cases of an ``scf.index_switch``, two blocks for MLIR; they multiply ``%l`` and store to ``place``."""
+    text = ""
+    for n in range(24):
+        text += f"case {n} {{ %q{n} = arith.constant {n}.5 : f32\n%m{n} = arith.mulf %l, %q{n} : f32\n"
+        text += f"%v{n} = math.{('absf', 'sqrt', 'sqrt')[n % 3]} %m{n} : f32\n"
+        text += f"memref.store %m{n}, {place}\nscf.yield %v{n} : f32 }}\n"
+    return text

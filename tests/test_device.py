@@ -13,6 +13,7 @@ from aot.errors import ArchUnfit, LoweringError
 from aot.lower import device, landings
 from aot.lower.device import DeviceJob, Lowering
 from aot.toolchain import Toolchain
+from tests.lowering import cases
 
 PATH = "kernels/k.mlir"
 WORKGROUP = "#gpu.address_space<workgroup>"
@@ -407,12 +408,8 @@ def test_no_switch_hands_values_to_a_block_twice() -> None:
 
 def test_the_same_text_whatever_lies_in_memory(tools: Toolchain) -> None:
     """MLIR would make the blocks behind a switch in the order of their addresses."""
-    cases = ""
-    for n in range(24):
-        cases += f"case {n} {{ %q{n} = arith.constant {n}.5 : f32\n%m{n} = arith.mulf %l, %q{n} : f32\n"
-        cases += f"%v{n} = math.{('absf', 'sqrt', 'sqrt')[n % 3]} %m{n} : f32\n"
-        cases += f"memref.store %m{n}, %a[%c0] : memref<?xf32>\nscf.yield %v{n} : f32 }}\n"
-    body = f"%l = memref.load %a[%i] : memref<?xf32>\n%s = scf.index_switch %i -> f32\n{cases}"
+    body = "%l = memref.load %a[%i] : memref<?xf32>\n%s = scf.index_switch %i -> f32\n"
+    body += cases("%a[%c0] : memref<?xf32>")
     body += "default { scf.yield %l : f32 }\nmemref.store %s, %a[%i] : memref<?xf32>"
 
     def texts(module: mlir.Module) -> set[bytes]:

@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from aot.errors import LoweringError
 from aot.lower import externals
-from tests.lowering import function, launch, lower
+from tests.lowering import cases, function, launch, lower
 
 RUNTIME = Path(__file__).parent.parent / "templates" / "runtime"
 STORE = launch("memref.store %f1, %x[%tx] : memref<4xf32>")
@@ -250,12 +250,8 @@ class TestOutside:
 
 def test_blocks_behind_a_switch_come_in_the_order_of_its_cases() -> None:
     """MLIR would make them in the order of addresses: of others in each build."""
-    cases = ""
-    for n in range(24):
-        cases += f"case {n} {{ %q{n} = arith.constant {n}.5 : f32\n%m{n} = arith.mulf %l, %q{n} : f32\n"
-        cases += f"%v{n} = math.{('absf', 'sqrt', 'sqrt')[n % 3]} %m{n} : f32\n"
-        cases += f"memref.store %m{n}, %h[%n] : memref<4xf32>\nscf.yield %v{n} : f32 }}\n"
-    body = f"{STORE}\n%h = memref.alloc() : memref<4xf32>\n%s = scf.index_switch %n -> f32\n{cases}"
+    body = f"{STORE}\n%h = memref.alloc() : memref<4xf32>\n%s = scf.index_switch %n -> f32\n"
+    body += cases("%h[%n] : memref<4xf32>")
     body += "default { scf.yield %f1 : f32 }\nmemref.store %s, %h[%c0] : memref<4xf32>"
     source = function("f(%x: memref<4xf32>, %n: index, %l: f32)", body)
     text = lower(source).host_ir
