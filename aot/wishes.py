@@ -74,6 +74,11 @@ class Dropped:
         """Whether room for registers did not help."""
         return ROOMY in self.tiling.remarks
 
+    def names(self, schedule: str, sizes: Mapping[str, int], remarks: Sequence[str]) -> bool:
+        """Whether a kernel of this schedule, these sizes and remarks is meant."""
+        mine = (self.schedule, self.tiling.tile, self.tiling.remarks)
+        return mine == (schedule, tuple(sizes.items()), tuple(remarks))
+
 
 def problems(functions: object) -> Iterator[tuple[str, str]]:
     """(dotted key below ``function``, what is wrong)."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from compiledsource import compiled
 
 from aot import spills
 from aot.model import CompiledSource, FatBinary, Image, Kernel, Usage
 from aot.tiling import Tiling
-from aot.wishes import Dropped, Wish
+from aot.wishes import ROOMY, Dropped, Wish
 
 SUM = """
 func.func @scaled(%x: tensor<4x8192xf32>, %out: tensor<4x8192xf32>) -> tensor<4x8192xf32> {
@@ -26,6 +27,40 @@ func.func @scaled(%x: tensor<4x8192xf32>, %out: tensor<4x8192xf32>) -> tensor<4x
   } -> tensor<4x8192xf32>
   return %y : tensor<4x8192xf32>
 }"""
+PRODUCT = """
+func.func @f(%a: tensor<{m}x{k}x{e}>, %b: tensor<{right}x{e}>, %out: tensor<{m}x{n}x{r}>) -> tensor<{m}x{n}x{r}> {{
+  %zero = arith.constant {zero} : {s}
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %out, %c0 : tensor<{m}x{n}x{r}>
+  %n = tensor.dim %out, %c1 : tensor<{m}x{n}x{r}>
+  %raw = tensor.empty(%m, %n) : tensor<?x?x{s}>
+  %empty = tensor.cast %raw : tensor<?x?x{s}> to tensor<{m}x{n}x{s}>
+  %start = linalg.fill ins(%zero : {s}) outs(%empty : tensor<{m}x{n}x{s}>) -> tensor<{m}x{n}x{s}>
+  %p = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> ({order})>,
+      affine_map<(m, n, k) -> (m, n)>] ins(%a, %b : tensor<{m}x{k}x{e}>, tensor<{right}x{e}>)
+      outs(%start : tensor<{m}x{n}x{s}>) -> tensor<{m}x{n}x{s}>
+  %y = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%p : tensor<{m}x{n}x{s}>) outs(%out : tensor<{m}x{n}x{r}>) {{
+  ^bb0(%sum: {s}, %old: {r}):
+    {result}
+    linalg.yield %v : {r}
+  }} -> tensor<{m}x{n}x{r}>
+  return %y : tensor<{m}x{n}x{r}>
+}}"""
+"""Rows of results come from sums of another type."""
+NARROW = "%v = arith.truncf %sum : f32 to {0}"
+
+
+def product(element: str, sums: str, result: str, sizes: tuple[str, str, str], order: str, convert: str) -> str:
+    """The text of a product whose right factor has this order of its loops."""
+    m, n, k = sizes
+    right = "x".join({"n": n, "k": k}[each] for each in order.split(", "))
+    names = {"m": m, "n": n, "k": k, "right": right, "order": order}
+    zero = "0" if sums.startswith("i") else "0.0"
+    return PRODUCT.format(**names, e=element, s=sums, r=result, zero=zero, result=convert.format(result))
+
+
 ROW = Tiling("rows", 1, (("threads", 32),))
 
 
@@ -64,3 +99,30 @@ def test_a_tile_that_is_too_large_is_made_smaller(tmp_path: Path) -> None:
     assert tiling is not None
     assert tiling.tile[:3] == (("threads", 64), ("rows", 1), ("vectors", 32))
     assert made.remarks[0].startswith("scaled: region 1: row: threads 32, rows 1, vectors 64, width 4, exact")
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_the_place_of_a_tile_waits_in_shared_memory_where_registers_spill(tmp_path: Path, element: str) -> None:
+    text = product(element, "f32", element, ("?", "?", "?"), "n, k", NARROW)
+    made = compiled(tmp_path, text, "sm_90 sm_100")
+    assert made.fatbin is not None
+    assert [used for _, _, used in made.fatbin.usage if used.spill_bytes] == []
+    tilings = [kernel.tiling for kernel in made.kernels if kernel.schedule == "mma"]
+    roomy = [dict(each.tile) for each in tilings if each is not None and ROOMY in each.remarks]
+    assert [(each["rows"], each["columns"]) for each in roomy] == [(128, 128)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        product("f64", "f64", "f64", ("?", "?", "?"), "k, n", "%v = arith.negf %sum : f64"),
+        product("i8", "i32", "f16", ("64", "4096", "4096"), "n, k", "%v = arith.sitofp %sum : i32 to f16"),
+        product("f8E4M3FN", "f32", "f16", ("64", "4096", "4096"), "n, k", NARROW),
+    ],
+    ids=["f64", "i8", "e4m3"],
+)
+def test_other_products_do_not_spill(tmp_path: Path, text: str) -> None:
+    made = compiled(tmp_path, text, "sm_90 sm_100")
+    assert made.fatbin is not None
+    assert made.kernels
+    assert [used for _, _, used in made.fatbin.usage if used.spill_bytes] == []

@@ -18,7 +18,7 @@ from aot.lower.fast.extents import Extents
 from aot.lower.fast.wished import UnfitError, Wished
 from aot.lower.signature import public_functions, tensor_arguments
 from aot.model import Function
-from aot.wishes import ATTENTIONS, PRODUCTS, Wish
+from aot.wishes import ATTENTIONS, PRODUCTS, Dropped, Wish
 
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
@@ -38,7 +38,8 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):
-                made = _emit(matching.match(found, known, tensors), images, None if reason else wish)
+                match = matching.match(found, known, tensors)
+                made = _emit(match, images, None if reason else wish, wished.spilled(mlir.symbol_name(function)))
                 wished.products |= {mlir.symbol_name(function)} if made else set()
                 done += made
         reason = reason or (asked.unmet(wish, function) if wish else "")
@@ -71,12 +72,12 @@ def _is_candidate(op: ir.Operation) -> bool:
     return not any(each.name in _PARALLEL or each.name.startswith("linalg.") for each in mlir.parents(op))
 
 
-def _emit(match: matching.Match, images: Images, wish: Wish | None) -> bool:
+def _emit(match: matching.Match, images: Images, wish: Wish | None, spilled: tuple[Dropped, ...]) -> bool:
     groups = forming.groups(match)
     if isinstance(groups, str) or not choice.covers(match.contraction, images):
         return False
     with ir.InsertionPoint(match.last), match.last.location:
-        choice.launch(replace(forming.problem(match, groups), asked=wish), images)
+        choice.launch(replace(forming.problem(match, groups), asked=wish, spilled=spilled), images)
     for each in match.freed:
         each.move_after(match.last)
     for op in match.operations:

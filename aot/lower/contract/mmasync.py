@@ -4,7 +4,8 @@ In: a problem whose factors are aligned for copies of 16 bytes, and a Tile. Out:
 
 A ring of stages in shared memory holds tiles of both factors; asynchronous copies fill the one that was read last,
 with zeros beyond the factors' ends. Each warp keeps its sums in registers, and the fragments of one step of ``k`` while
-those of the next are on their way. At the end the ring takes the sums, row by row, for the epilogue.
+those of the next are on their way. At the end the ring takes the sums, row by row, for the epilogue. A kernel that
+spilled is made again with the place of its tile in shared memory, too, where it lies until the epilogue wants it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from aot.lower.contract.instructions import Kind
 from aot.lower.contract.operand import Operand, Part, Side, right_tiles
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
+from aot.lower.contract.sharednumbers import WORD, Aside
 from aot.lower.contract.splitting import Split
 from aot.lower.contract.tiles import Block, Target, Told, Worker
 from aot.lower.contract.words import Word, constant, narrow
@@ -31,6 +33,8 @@ from aot.lower.fast.places import Extent
 _PAD = 8
 """Sums by which a row in shared memory is longer, so that eight rows meet different banks."""
 _SUM_BYTES = 4
+_CORNER_BYTES = 2 * WORD
+"""Of shared memory behind the ring, for the place of the tile."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +95,14 @@ def launch(job: Job, tile: Tile, need: str, split: Split | None = None) -> None:
     told, shape = tile.told(job.kind), (tile.rows, tile.columns)
     if split is not None:
         job = _with_parts(job, split)
-    with tiles.launch(job.problem, shape, tile.threads, tile.shared_bytes, told) as block:
+    spilled = any(each.names(told.name, told.sizes, told.remarks) for each in job.problem.spilled)
+    shared = tile.shared_bytes + (_CORNER_BYTES if spilled else 0)
+    with tiles.launch(job.problem, shape, tile.threads, shared, told) as block:
         if need:
             imageneeds.mark(block.launch, need)
         # How many blocks run beside each other is shared memory's word.
         tiling.give_registers(block.launch)
-        _Code(job, tile, block, split).emit()
+        _Code(job, tile, block, split, spilled=spilled).emit()
 
 
 def _with_parts(job: Job, split: Split) -> Job:
@@ -113,7 +119,7 @@ def _with_parts(job: Job, split: Split) -> Job:
 class _Code:
     """The code of one kernel."""
 
-    def __init__(self, job: Job, tile: Tile, block: Block, split: Split | None) -> None:
+    def __init__(self, job: Job, tile: Tile, block: Block, split: Split | None, *, spilled: bool) -> None:
         if split is not None:
             share = narrow(split.depth.value)
             block = replace(block, k=(block.k - narrow(block.batch[0]) * share).least(share))
@@ -131,6 +137,7 @@ class _Code:
         )
         self.depth, self.steps = depth, depth // self.kind.depth
         self.down, self.across = tile.warp_rows // 16, tile.warp_columns // 8
+        self.corner = Aside(base + tile.shared_bytes, [block.m0, block.n0]) if spilled else None
 
     def emit(self) -> None:
         last = self.tile.stages - 1
@@ -211,7 +218,9 @@ class _Code:
 
     def _give(self, slab: Shared) -> None:
         """To memory for parts of sums, if there are parts; else to the results."""
-        corner = (self.block.m0 + self.row0, self.block.n0 + self.column0)
+        aside = self.corner
+        row, column = (aside.read(0), aside.read(1)) if aside else (self.block.m0, self.block.n0)
+        corner = (row + self.row0, column + self.column0)
         extents, worker = (self.tile.warp_rows, self.tile.warp_columns), Worker(self.lane, WARP)
         done, job, split = self.job.problem.epilogue, self.job, self.split
         batch = self.block.batch[1:] if split else self.block.batch

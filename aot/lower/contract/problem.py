@@ -21,7 +21,7 @@ from aot.lower import constants, rtcalls, views
 from aot.lower.contract.epilogue import Epilogue
 from aot.lower.fast import places
 from aot.lower.fast.places import VECTOR_BYTES, Extent
-from aot.wishes import Wish
+from aot.wishes import Dropped, Wish
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +121,8 @@ class Problem:
     """Whether products of f32 may be rounded so."""
     asked: Wish | None = None
     """What ``aot.toml`` wants."""
+    spilled: tuple[Dropped, ...] = ()
+    """Kernels of its function that were made before, and spilled."""
 
     @property
     def factors(self) -> tuple[Factor, Factor]:

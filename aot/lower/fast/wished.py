@@ -70,8 +70,7 @@ class Choice:
 
     def is_dropped(self, schedule: str, sizes: Mapping[str, int], remarks: Sequence[str]) -> bool:
         """Whether a kernel of these sizes was dropped."""
-        tile = (schedule, tuple(sizes.items()), (*remarks, ROOMY))
-        return any((each.schedule, each.tiling.tile, each.tiling.remarks) == tile for each in self._gone())
+        return any(each.names(schedule, sizes, (*remarks, ROOMY)) for each in self._gone())
 
     def _gone(self) -> list[Dropped]:
         return [each for each in self.dropped if each.is_final]
@@ -114,6 +113,10 @@ class Wished:
         general = {each.function for each in self.wishes if each.schedule == GENERAL and not each.region}
         return [each for each in functions if each.name not in general]
 
+    def spilled(self, function: str) -> tuple[Dropped, ...]:
+        """Kernels of a function that were made before, and spilled."""
+        return tuple(each for each in self.dropped if each.function == function)
+
     def give_room(self, function: str, launches: Iterable[ir.Operation]) -> None:
         """Let kernels that spilled have the registers that they want, before other ones are tried.
 
@@ -121,8 +124,7 @@ class Wished:
         """
         spilled = {
             (each.schedule, each.tiling.region, each.tiling.tile, each.tiling.remarks)
-            for each in self.dropped
-            if each.function == function
+            for each in self.spilled(function)
         }
         for op in launches:
             made, name = tiling.read(op), tiling.schedule_of(op)
