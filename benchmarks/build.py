@@ -52,10 +52,11 @@ class Bench:
         return run([*command, "-j", str(self.jobs), *places, *options], cwd=self.folder, env=environment)
 
     def made(self, name: str) -> Made:
-        """What a build made for the first architecture."""
+        """What a build made for the first architecture, which not all kernels are for."""
         manifest = self.folder / name / "tree" / "src" / "bench_build" / "aot.json"
         modules = json.loads(manifest.read_text())["modules"]
-        usage = [kernel["usage"][self.archs[0]] for each in modules for kernel in each["kernels"]]
+        images = [kernel["usage"] for each in modules for kernel in each["kernels"]]
+        usage = [each[self.archs[0]] for each in images if self.archs[0] in each]
         return Made(len(usage), sum(each["code_bytes"] for each in usage))
 
     def kernels(self, sources: Path, names: Sequence[str]) -> list[Path]:
