@@ -6,8 +6,8 @@
     python benchmarks/build_step.py nothing
 
 The steps do what the programs would do, with upstream's passes alone: ``opt`` from tensor level, ``kernels`` of what is
-in gpu.modules already (host code beside them is left out). ``nothing`` only imports the bindings: what Python and the
-import take is taken off, since the programs would not need it.
+in gpu.modules already (host code beside them is left out, and so is what ``aot.needs`` keeps from the chip).
+``nothing`` only imports the bindings: what Python and the import take is taken off, since the programs do not need it.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def main(step: str, *words: str) -> None:
             for op in list(module.body.operations) if step == "kernels" else ():
                 if op.operation.name != "gpu.module":
                     op.operation.erase()
+                else:
+                    leave_out(op.operation, chip)
             PassManager.parse(f"builtin.module({PIPELINES[step].format(chip=chip)})").run(module.operation)
             write(made, str(module).encode())
             return
@@ -62,6 +64,14 @@ def main(step: str, *words: str) -> None:
         binaries = [op for op in module.body.operations if op.operation.name == "gpu.binary"]
         for number, binary in enumerate(binaries):
             write(f"{made}.{number}.bc", bytes(gpu.ObjectAttr(binary.operation.attributes["objects"][0]).object))
+
+
+def leave_out(kernels: ir.Operation, chip: str) -> None:
+    """Erase the kernels that need a later architecture than the chip's, or the own instructions of one (``sm_90a``)."""
+    for op in list(kernels.regions[0].blocks[0].operations):
+        needs = op.operation.attributes["aot.needs"].value if "aot.needs" in op.operation.attributes else chip
+        if needs[-1].isalpha() or int(needs[3:]) > int(chip[3:]):
+            op.operation.erase()
 
 
 def write(name: str, data: bytes) -> None:
