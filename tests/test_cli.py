@@ -178,7 +178,13 @@ def test_a_stopped_build_ends_at_once_and_leaves_nothing(tmp_path: Path, kill: s
         (tmp_path / "kernels" / f"double{number}.mlir").write_text(source)
     command = [sys.executable, "-m", "aot", "build", "kernels", "-j", "1"]
     child = subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_heeds_interrupts,
     )
     assert child.stderr is not None
     for line in child.stderr:
@@ -197,6 +203,11 @@ def test_a_stopped_build_ends_at_once_and_leaves_nothing(tmp_path: Path, kill: s
     while time.monotonic() - start < 5 and _is_there(child.pid):
         time.sleep(0.05)
     assert not _is_there(child.pid)
+
+
+def _heeds_interrupts() -> None:
+    """A shell that starts the tests in its background lets all of them ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _is_there(group: int) -> bool:
