@@ -294,11 +294,6 @@ def test_candidates_are_built_called_and_timed(fake_cuda: Path, tmp_path: Path) 
     assert all(row["median_s"] for row in rows)
     assert rows[0]["note"] == "default"
     assert configfiles.load(tmp_path).tuned
-    (tmp_path / "double.mlir").write_text(DOUBLE.replace("addf", "mulf"))
-    done = tuned(tmp_path, "--budget", "1", **fake)
-    assert done.returncode == 1
-    assert "note: double.double, region 1 is left out: the time was up" in done.stderr
-    assert "hint: give it more with --budget" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -400,3 +395,19 @@ def test_functions_that_aot_toml_speaks_of_are_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "something to tune (GPU code of tensor-level functions has); left alone, since aot.toml has" in done.stderr
     assert "tables for them: double.double" in done.stderr
+
+
+def test_what_there_is_no_time_for_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    monkeypatch.chdir(tmp_path)
+    gpu = driver.Device(0, "Fake GPU", (9, 0))
+    monkeypatch.setattr(driver, "ask", lambda: driver.Driver(found=True, cuda=(13, 0), devices=(gpu,)))
+    moments = iter((0.0, 601.0))
+    monkeypatch.setattr(tune, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    said = Silent()
+    notes: list[str] = []
+    monkeypatch.setattr(said, "note", notes.append)
+    with pytest.raises(AotError, match="the time was up") as error:
+        tune.tune(TuneRequest(("double.mlir",)), said)
+    assert error.value.hint.startswith("give it more with --budget")
+    assert notes[-1] == "double.double, region 1 is left out: the time was up"
