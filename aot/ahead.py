@@ -40,9 +40,8 @@ class Ahead(Generic[Value]):
         for each in there:
             try:
                 self._kept[each.name] = self.read(each)
-            except (
-                Exception
-            ):  # of another version of aot, or being written: its job runs now, and it is read after that
+            except Exception:
+                # Of another version of aot, or being written: its job runs now, and it is read after that.
                 self._kept.pop(each.name, None)
 
     def results(self, done: Container[str]) -> tuple[Value, ...]:

@@ -10,8 +10,8 @@ other kernels, as ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from mlir import ir
 
@@ -20,6 +20,19 @@ from aot.tiling import ATTENTION
 from aot.wishes import ATTENTIONS, FLASH, HOPPER_DECODE, SIZES_OF, WORSE_ATTENTION, Dropped, Wish, no_sizes
 
 _Tile = TypeVar("_Tile")
+
+
+class _Keyed(Protocol):
+    """A dataclass of a tile's sizes."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def keys(self) -> int:
+        """Of a piece."""
+
+
+_KeyedTile = TypeVar("_KeyedTile", bound=_Keyed)
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,19 @@ class Pick:
     def size(self, name: str, usual: int) -> int:
         """A size of the kernel that is asked for."""
         return dict(self.wish.sizes).get(name, usual) if self.wish else usual
+
+    def with_keys(
+        self,
+        schedule: str,
+        usual: _KeyedTile,
+        step: int,
+        asked: Callable[[_KeyedTile, Pick], _KeyedTile],
+        told: Callable[[_KeyedTile], Mapping[str, int]],
+    ) -> _KeyedTile:
+        """What is asked for, else the usual tile, else one with fewer keys: the first whose registers did not spill."""
+        mine = [asked(usual, self), usual] if self.asks(schedule) else [usual]
+        less = [replace(usual, keys=keys) for keys in range(usual.keys - step, 0, -step)]
+        return self.best(schedule, [*mine, *less], told)
 
     def best(self, schedule: str, tiles: Sequence[_Tile], told: Callable[[_Tile], Mapping[str, int]]) -> _Tile:
         """The first tile whose registers did not spill; the last one stays, whatever it takes."""

@@ -57,9 +57,7 @@ _TILES = ((64, Tile(4, 32)), (128, Tile(4, 16)), (256, Tile(2, 16)))
 def tile_for(job: Attention, pick: Pick) -> Tile:
     """The tile for a job."""
     usual = next(tile for most, tile in _TILES if max(job.depth, job.width) <= most)
-    mine = [_asked(usual, pick), usual] if pick.asks(DECODE) else [usual]
-    less = [replace(usual, keys=keys) for keys in range(usual.keys - SIXTEEN, 0, -SIXTEEN)]
-    return pick.best(DECODE, [*mine, *less], lambda tile: _told(job, tile))
+    return pick.with_keys(DECODE, usual, SIXTEEN, _asked, lambda tile: _told(job, tile))
 
 
 def misfit(job: Attention, pick: Pick) -> str:

@@ -94,9 +94,7 @@ class Layout:
 def layout_for(job: Attention, pick: Pick) -> Layout:
     """The layout for a job."""
     usual = Layout(job.depth, job.width, _TILE_BYTES // (max(job.depth, job.width) * ELEMENT))
-    mine = [_asked(usual, pick), usual] if pick.asks(HOPPER_DECODE) else [usual]
-    less = [replace(usual, keys=keys) for keys in range(usual.keys - _STEP, 0, -_STEP)]
-    return pick.best(HOPPER_DECODE, [*mine, *less], lambda layout: layout.told)
+    return pick.with_keys(HOPPER_DECODE, usual, _STEP, _asked, lambda layout: layout.told)
 
 
 def misfit(job: Attention, pick: Pick) -> str:

@@ -10,7 +10,7 @@ multiplied. Pieces that all queries of the tile see completely come first, in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
@@ -75,9 +75,7 @@ def tile_for(job: Attention, pick: Pick) -> Tile:
     """The tile for a job."""
     table = _NARROW if job.bounded or job.depth < job.width else _TILES
     usual = next(tile for most, tile in table if max(job.depth, job.width) <= most)
-    mine = [_asked(usual, pick), usual] if pick.asks(MMA_FLASH) else [usual]
-    less = [replace(usual, keys=keys) for keys in range(usual.keys - _STEP, 0, -_STEP)]
-    return pick.best(MMA_FLASH, [*mine, *less], lambda tile: _told(job, tile))
+    return pick.with_keys(MMA_FLASH, usual, _STEP, _asked, lambda tile: _told(job, tile))
 
 
 def misfit(job: Attention, pick: Pick) -> str:
