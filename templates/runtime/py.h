@@ -273,7 +273,11 @@ PyObject *aot_call_kernel(PyObject *self, PyObject *const *args, Py_ssize_t narg
 extern PyObject *aot_cuda_error;
 int aot_error_setup(PyObject *module);
 int aot_raise(int code, const char *message);                  /* always -1 */
-void aot_set_cause(PyObject *cause);                           /* of the exception that is set; takes the reference */
+PyObject *aot_text(const char *message);                       /* a driver's or a source's, which may be cut within a character */
+/* What a protocol says about an array, which does not know what the array is for. */
+typedef struct aot_fault { PyObject *exception, *words, *cause; } aot_fault;
+int aot_fault_take(PyObject *array, aot_fault *fault);         /* 1: of the exception that is set, which is no more; 0: that one stays */
+int aot_fault_raised(aot_fault *fault);                        /* -1: the exception that is set now gets the fault as its cause */
 PyObject *aot_type_name(PyObject *object);                     /* "numpy.ndarray", "int" */
 /* "<source>.<name>() argument 2 'y': expected memref<?x128xf32>, got ..." */
 int aot_wrong(const aot_call *call, uint32_t index, PyObject *exception, const char *format, ...);

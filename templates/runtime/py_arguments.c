@@ -48,30 +48,11 @@ static int take(aot_call *call, uint32_t index, const aot_kind *kind, aot_view *
 
 /* What a protocol or a framework says about an array does not say which argument it is. */
 static int name_argument(const aot_call *call, uint32_t index) {
-  if (PyErr_ExceptionMatches(aot_cuda_error) ||
-      !(PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
-        PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_OverflowError)))
+  aot_fault fault;
+  if (!aot_fault_take(call->args[index], &fault))
     return -1;
-  PyObject *type, *cause, *trace;
-  PyErr_Fetch(&type, &cause, &trace);                          /* before anything else runs that might look at it */
-  PyErr_NormalizeException(&type, &cause, &trace);
-  PyObject *kind = aot_type_name(call->args[index]);
-  if (!kind) {
-    PyErr_Clear();
-    kind = PyUnicode_FromString("array");
-  }
-  PyObject *text = cause ? PyObject_Str(cause) : NULL, *lines = text ? PyUnicode_Splitlines(text, 0) : NULL;
-  PyObject *first = lines && PyList_Size(lines) ? PyList_GetItem(lines, 0) : text;   /* torch adds its C++ frames */
-  if (first && kind)
-    aot_wrong(call, index, PyErr_GivenExceptionMatches(type, PyExc_ValueError) ? PyExc_ValueError : PyExc_TypeError,
-              ", got %U that cannot be taken: %U", kind, first);
-  Py_XDECREF(text);
-  Py_XDECREF(lines);
-  Py_XDECREF(kind);
-  Py_XDECREF(type);
-  Py_XDECREF(trace);
-  aot_set_cause(cause);
-  return -1;
+  aot_wrong(call, index, fault.exception, ", got %U", fault.words);
+  return aot_fault_raised(&fault);
 }
 
 static void note_first(aot_call *call, uint32_t index, const aot_kind *kind) {

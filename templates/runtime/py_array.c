@@ -76,7 +76,7 @@ int aot_view_fast(PyObject *object, const aot_kind *kind, aot_view *view) {
     return sound(view);
   }
   dl_managed *managed = NULL;
-  if (kind->exchange->managed_from_object(object, &managed))
+  if (kind->exchange->managed_from_object(object, &managed) || !managed)
     return failed("the array's DLPack exchange API");
   take_tensor(view, &managed->tensor);
   view->readonly |= (managed->flags & DL_READ_ONLY) != 0;
@@ -124,9 +124,12 @@ static int read_capsule(PyObject *capsule, aot_view *view) {
     view->readonly |= (managed->flags & DL_READ_ONLY) != 0;
     return 1;
   }
-  dl_managed_old *managed = PyCapsule_GetPointer(capsule, "dltensor");
-  if (!managed)
+  if (!PyCapsule_IsValid(capsule, "dltensor")) {
+    PyErr_SetString(PyExc_TypeError, PyCapsule_CheckExact(capsule) ? "its __dlpack__ gave a capsule of another kind, or one that was used before"
+                                                                   : "its __dlpack__ gave no capsule");
     return -1;
+  }
+  dl_managed_old *managed = PyCapsule_GetPointer(capsule, "dltensor");
   take_tensor(view, &managed->tensor);
   return 1;
 }

@@ -99,12 +99,7 @@ int aot_cuda_interface_read(PyObject *dict, aot_view *view) {
     PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__ must be a dict");
     return -1;
   }
-#ifdef Py_GIL_DISABLED
-  view->holder = PyDict_Copy(dict);                            /* nobody else changes a copy while it is read */
-#else
-  view->holder = Py_NewRef(dict);
-#endif
-  dict = view->holder;
+  view->holder = dict = PyDict_Copy(dict);                     /* its numbers may be Python code, which changes the dict while it is read */
   if (!dict)
     return -1;
   return read_typestr(PyDict_GetItemWithError(dict, aot_names[AOT_NAME_TYPESTR]), view) || read_shape(dict, view) || read_data(dict, view) ? -1 : 1;

@@ -58,18 +58,23 @@ static int put(PyObject *facts, const char *name, PyObject *value) {
 static int put_device(PyObject *facts, int ordinal) {
   CUdevice device;
   char name[256] = "";
+  const char *operation = "cuDeviceGet";
   int major = 0, minor = 0, code = aot_cu.cuDeviceGet(&device, ordinal);
-  if (!code)
+  if (!code) {
+    operation = "cuDeviceGetName";
     code = aot_cu.cuDeviceGetName(name, sizeof name, device);
-  if (!code)
+  }
+  if (!code) {
+    operation = "cuDeviceGetAttribute";
     code = aot_cu.cuDeviceGetAttribute(&major, CU_DEVICE_CAPABILITY_MAJOR, device);
+  }
   if (!code)
     code = aot_cu.cuDeviceGetAttribute(&minor, CU_DEVICE_CAPABILITY_MINOR, device);
   if (code) {
-    aot_set_driver_error(code, "cuDeviceGetAttribute");
-    return put(facts, "error", PyUnicode_FromString(aot_last_error()));
+    aot_set_driver_error(code, operation);
+    return put(facts, "error", aot_text(aot_last_error()));
   }
-  return put(facts, "name", PyUnicode_FromString(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
+  return put(facts, "name", aot_text(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
 }
 
 int aot_has_gpu_code(void) {
@@ -104,16 +109,16 @@ static int put_facts(PyObject *facts, int ordinal) {
   if (!aot_has_gpu_code())                                         /* nothing to ask the driver */
     return 0;
   if (aot_driver(message, sizeof message))
-    return put(facts, "error", PyUnicode_FromString(message));
+    return put(facts, "error", aot_text(message));
   int count = 0, version = 0, code = aot_cu.cuDeviceGetCount(&count);
-  if (!code)
-    code = aot_cu.cuDriverGetVersion(&version);
-  if (!code && ordinal < 0)
-    code = aot_current_device(&ordinal);
-  if (code) {
+  if (code)
     aot_set_driver_error(code, "cuDeviceGetCount");
-    return put(facts, "error", PyUnicode_FromString(aot_last_error()));
-  }
+  else if ((code = aot_cu.cuDriverGetVersion(&version)))
+    aot_set_driver_error(code, "cuDriverGetVersion");
+  else if (ordinal < 0)
+    code = aot_current_device(&ordinal);
+  if (code)
+    return put(facts, "error", aot_text(aot_last_error()));
   if (put_loaded(facts, ordinal) || put(facts, "driver", PyLong_FromLong(version)) || put(facts, "devices", PyLong_FromLong(count)) ||
       put(facts, "device", PyLong_FromLong(ordinal)))
     return -1;
@@ -121,13 +126,20 @@ static int put_facts(PyObject *facts, int ordinal) {
 }
 
 int aot_device_number(PyObject *object, int *device) {
-  long number = PyLong_AsLong(object);
-  if (number == -1 && PyErr_Occurred())
+  static const char wanted[] = "device= takes a device's number from 0 on";
+  PyObject *index = PyNumber_Index(object), *type = index ? NULL : aot_type_name(object);
+  int over = 0;
+  long long number = index ? PyLong_AsLongLongAndOverflow(index, &over) : 0;
+  if (!index && type && PyErr_ExceptionMatches(PyExc_TypeError))
+    PyErr_Format(PyExc_TypeError, "%s, got %U", wanted, type);
+  else if (index && over)
+    PyErr_SetString(PyExc_ValueError, wanted);
+  else if (index && (number < 0 || number > INT32_MAX))
+    PyErr_Format(PyExc_ValueError, "%s, got %lld", wanted, number);
+  Py_XDECREF(index);
+  Py_XDECREF(type);
+  if (PyErr_Occurred())
     return -1;
-  if (number < 0 || number > INT32_MAX) {
-    PyErr_Format(PyExc_ValueError, "device= takes a device's number from 0 on, got %ld", number);
-    return -1;
-  }
   *device = (int)number;
   return 0;
 }

@@ -2,6 +2,7 @@
  * Errors of the driver are CudaError (a RuntimeError) with .code and .name; wrong arguments are TypeError or ValueError. */
 #include "py.h"
 #include <stdarg.h>
+#include <string.h>
 
 PyObject *aot_cuda_error;
 
@@ -17,11 +18,14 @@ int aot_error_setup(PyObject *module) {
   return PyModule_AddObjectRef(module, "CudaError", aot_cuda_error);
 }
 
+PyObject *aot_text(const char *message) { return PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace"); }
+
 static int raise_cuda(int code, const char *message) {
-  PyObject *error = PyObject_CallFunction(aot_cuda_error, "s", message);
+  PyObject *text = aot_text(message), *error = text ? PyObject_CallFunctionObjArgs(aot_cuda_error, text, NULL) : NULL;
   PyObject *number = PyLong_FromLong(code), *name = PyUnicode_FromString(aot_error_name(code));
   if (error && number && name && !PyObject_SetAttrString(error, "code", number) && !PyObject_SetAttrString(error, "name", name))
     PyErr_SetObject(aot_cuda_error, error);
+  Py_XDECREF(text);
   Py_XDECREF(error);
   Py_XDECREF(number);
   Py_XDECREF(name);
@@ -41,7 +45,10 @@ int aot_raise(int code, const char *message) {
     exception = PyExc_ValueError;
   else if (code == AOT_E_NO_MEMORY)
     exception = PyExc_MemoryError;
-  PyErr_SetString(exception, text);
+  PyObject *words = aot_text(text);
+  if (words)
+    PyErr_SetObject(exception, words);
+  Py_XDECREF(words);
   return -1;
 }
 
@@ -71,7 +78,8 @@ PyObject *aot_type_name(PyObject *object) {
   return text;
 }
 
-void aot_set_cause(PyObject *cause) {
+/* Of the exception that is set; takes the reference. */
+static void set_cause(PyObject *cause) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
@@ -80,4 +88,37 @@ void aot_set_cause(PyObject *cause) {
   else
     Py_XDECREF(cause);
   PyErr_Restore(type, value, trace);
+}
+
+int aot_fault_take(PyObject *array, aot_fault *fault) {
+  if (PyErr_ExceptionMatches(aot_cuda_error) ||
+      !(PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
+        PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_OverflowError)))
+    return 0;
+  PyObject *type, *trace;
+  PyErr_Fetch(&type, &fault->cause, &trace);                   /* before anything else runs that might look at it */
+  PyErr_NormalizeException(&type, &fault->cause, &trace);
+  fault->exception = PyErr_GivenExceptionMatches(type, PyExc_ValueError) ? PyExc_ValueError : PyExc_TypeError;
+  PyObject *kind = aot_type_name(array);
+  if (!kind) {
+    PyErr_Clear();
+    kind = PyUnicode_FromString("array");
+  }
+  PyObject *text = fault->cause ? PyObject_Str(fault->cause) : NULL, *lines = text ? PyUnicode_Splitlines(text, 0) : NULL;
+  PyObject *first = lines && PyList_Size(lines) ? PyList_GetItem(lines, 0) : text;   /* torch adds its C++ frames */
+  fault->words = first && kind ? PyUnicode_FromFormat("%U that cannot be taken: %U", kind, first) : NULL;
+  Py_XDECREF(text);
+  Py_XDECREF(lines);
+  Py_XDECREF(kind);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  if (!fault->words)
+    aot_fault_raised(fault);
+  return fault->words != NULL;
+}
+
+int aot_fault_raised(aot_fault *fault) {
+  Py_CLEAR(fault->words);
+  set_cause(fault->cause);
+  return -1;
 }

@@ -44,23 +44,23 @@ static int evaluate(const int64_t *program, const environment *values, int64_t *
   return top == 1 ? 0 : -1;
 }
 
-static int wrong_size(const aot_call *call, const char *option, const char *text) {
-  PyErr_Format(PyExc_TypeError, "%s.%s(): %s= %s", call->callable->source->name, call->callable->name, option, text);
+static int wrong_size(const aot_call *call, PyObject *exception, const char *option, const char *text) {
+  PyErr_Format(exception, "%s.%s(): %s= %s", call->callable->source->name, call->callable->name, option, text);
   return -1;
 }
 
-static int read_extent(const aot_call *call, const char *option, PyObject *object, int64_t *extent) {
+static int read_extent(const aot_call *call, const char *option, const char *wanted, PyObject *object, int64_t *extent) {
   PyObject *number = PyNumber_Index(object);
   if (!number) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
       return -1;
     PyErr_Clear();
-    return wrong_size(call, option, "takes an int or a tuple of one to three");
+    return wrong_size(call, PyExc_TypeError, option, wanted);
   }
   *extent = PyLong_AsLongLong(number);
   Py_DECREF(number);
   if (*extent == -1 && PyErr_Occurred())
-    return PyErr_ExceptionMatches(PyExc_OverflowError) ? wrong_size(call, option, "is larger than any GPU takes") : -1;
+    return PyErr_ExceptionMatches(PyExc_OverflowError) ? wrong_size(call, PyExc_ValueError, option, "is outside the limits") : -1;
   if (*extent >= 0)
     return 0;
   PyErr_Format(PyExc_ValueError, "%s.%s(): %s= is negative: %lld", call->callable->source->name, call->callable->name, option, (long long)*extent);
@@ -68,15 +68,16 @@ static int read_extent(const aot_call *call, const char *option, PyObject *objec
 }
 
 static int read_extents(const aot_call *call, const char *option, PyObject *object, int64_t extents[3]) {
+  static const char wanted[] = "takes an int or a tuple of one to three";
   extents[0] = extents[1] = extents[2] = 1;
   if (!PyTuple_Check(object) && !PyList_Check(object))
-    return read_extent(call, option, object, &extents[0]);
+    return read_extent(call, option, wanted, object, &extents[0]);
   Py_ssize_t count = PySequence_Size(object);
   if (count < 1 || count > 3)
-    return wrong_size(call, option, "takes an int or a tuple of one to three");
+    return wrong_size(call, PyExc_TypeError, option, wanted);
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *entry = PySequence_GetItem(object, i);
-    int status = entry ? read_extent(call, option, entry, &extents[i]) : -1;
+    int status = entry ? read_extent(call, option, wanted, entry, &extents[i]) : -1;
     Py_XDECREF(entry);
     if (status)
       return -1;
@@ -107,7 +108,7 @@ static int read_grid(const aot_call *call, PyObject *option, const environment *
     return read_extents(call, "grid", option, extents);
   if (kernel->grid[0])
     return defaults(call, "grid", kernel->grid, values, extents);
-  return wrong_size(call, "grid", "is needed: the number of blocks, an int or a tuple of up to three (the kernel has no aot.grid)");
+  return wrong_size(call, PyExc_TypeError, "grid", "is needed: the number of blocks, an int or a tuple of up to three (the kernel has no aot.grid)");
 }
 
 static int read_block(const aot_call *call, PyObject *option, const environment *values, int64_t extents[3]) {
@@ -117,7 +118,7 @@ static int read_block(const aot_call *call, PyObject *option, const environment 
   if (kernel->block[0])
     return defaults(call, "block", kernel->block, values, extents);
   if (!kernel->required_block[0])
-    return wrong_size(call, "block", "is needed: the threads of a block, an int or a tuple of up to three (the kernel has no aot.block)");
+    return wrong_size(call, PyExc_TypeError, "block", "is needed: the threads of a block, an int or a tuple of up to three (the kernel has no aot.block)");
   for (int i = 0; i < 3; i++)
     extents[i] = kernel->required_block[i] ? kernel->required_block[i] : 1;
   return 0;
@@ -151,8 +152,10 @@ static int read_how(const aot_call *call, PyObject *const *options, aot_how *how
     return -1;
   Py_XDECREF(number);
   PyErr_Clear();
-  if (!number || over || priority < INT32_MIN || priority > INT32_MAX)
-    return wrong_size(call, "priority", "takes an int: lower numbers go first, as for streams");
+  if (!number)
+    return wrong_size(call, PyExc_TypeError, "priority", "takes an int: lower numbers go first, as for streams");
+  if (over || priority < INT32_MIN || priority > INT32_MAX)
+    return wrong_size(call, PyExc_ValueError, "priority", "is outside the limits");
   how->prioritized = 1;
   how->priority = (int32_t)priority;
   return 0;
@@ -166,7 +169,7 @@ static int read_geometry(const aot_call *call, PyObject *const *options, const e
     return -1;
   geometry->shared = 0;
   if (shared)
-    return read_extent(call, "shared", shared, &geometry->shared);
+    return read_extent(call, "shared", "takes an int: the bytes of a block", shared, &geometry->shared);
   return kernel->shared ? run_program(call, "shared", kernel->shared, values, &geometry->shared) : 0;
 }
 

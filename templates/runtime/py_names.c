@@ -31,4 +31,9 @@ PyObject *aot_item(PyObject *dict, PyObject *key) {
   return found;
 }
 
-PyObject *aot_imported(int name) { return aot_item(PyImport_GetModuleDict(), aot_names[name]); }
+PyObject *aot_imported(int name) {
+  PyObject *module = aot_item(PyImport_GetModuleDict(), aot_names[name]);
+  if (module == Py_None)                                       /* whoever put it there forbids the import */
+    Py_CLEAR(module);
+  return module;
+}

@@ -38,24 +38,34 @@ static double widen_small(uint16_t code, int exponent, int mantissa) {
   return code >> 15 ? -value : value;
 }
 
-static int wrong_number(const aot_call *call, uint32_t index, PyObject *object, const char *wanted) {
-  if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError))
-    return -1;
-  int overflow = PyErr_ExceptionMatches(PyExc_OverflowError);
-  PyErr_Clear();
-  PyObject *type = aot_type_name(object);
-  if (!type)
-    return -1;
-  if (overflow)
-    aot_wrong(call, index, PyExc_OverflowError, ", got a number out of its range: %R", object);
-  else
-    aot_wrong(call, index, PyExc_TypeError, " (%s), got %U", wanted, type);
-  Py_DECREF(type);
+static int overflow(const aot_call *call, uint32_t index, const char *what, PyObject *object) {
+  PyObject *digits = PyObject_Repr(object);
+  if (!digits && PyErr_ExceptionMatches(PyExc_ValueError)) {   /* Python writes no int of thousands of digits */
+    PyErr_Clear();
+    digits = PyUnicode_FromString("an int of thousands of digits");
+  }
+  if (digits)
+    aot_wrong(call, index, PyExc_OverflowError, ", got %s: %U", what, digits);
+  Py_XDECREF(digits);
   return -1;
 }
 
-static int overflow(const aot_call *call, uint32_t index, PyObject *object) {
-  return aot_wrong(call, index, PyExc_OverflowError, ", got a number out of its range: %R", object);
+static int out_of_range(const aot_call *call, uint32_t index, PyObject *object) {
+  return overflow(call, index, "a number out of its range", object);
+}
+
+static int wrong_number(const aot_call *call, uint32_t index, PyObject *object, const char *wanted) {
+  if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError))
+    return -1;
+  int too_large = PyErr_ExceptionMatches(PyExc_OverflowError);
+  PyErr_Clear();
+  if (too_large)
+    return out_of_range(call, index, object);
+  PyObject *type = aot_type_name(object);
+  if (type)
+    aot_wrong(call, index, PyExc_TypeError, " (%s), got %U", wanted, type);
+  Py_XDECREF(type);
+  return -1;
 }
 
 /* numpy's bools are no integers: they are what its comparisons give, so an i1 takes them. */
@@ -103,7 +113,7 @@ static int read_integer(const aot_call *call, uint32_t index, void *slot) {
   }
   Py_DECREF(number);
   if (over)
-    return overflow(call, index, object);
+    return out_of_range(call, index, object);
   memcpy(slot, &wide, value->storage);                         /* little-endian on every machine that we compile for */
   return 0;
 }
@@ -127,11 +137,15 @@ static int read_float(const aot_call *call, uint32_t index, void *slot) {
     lost = isinf(bfloat ? widen_small(narrow, 8, 7) : widen_small(narrow, 5, 10));
     memcpy(slot, &narrow, 2);
   }
-  return lost && !isinf(wide) ? overflow(call, index, object) : 0;
+  return lost && !isinf(wide) ? out_of_range(call, index, object) : 0;
 }
 
 static int read_complex(const aot_call *call, uint32_t index, void *slot) {
-  PyObject *object = call->args[index], *number = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, object, NULL);
+  PyObject *object = call->args[index], *number = NULL;
+  if (PyUnicode_Check(object))                                 /* complex() would read it */
+    PyErr_SetNone(PyExc_TypeError);
+  else
+    number = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, object, NULL);
   if (!number)
     return wrong_number(call, index, object, "a complex");
   double parts[2] = {PyComplex_RealAsDouble(number), PyComplex_ImagAsDouble(number)};
@@ -142,7 +156,7 @@ static int read_complex(const aot_call *call, uint32_t index, void *slot) {
   }
   float narrow[2] = {(float)parts[0], (float)parts[1]};
   memcpy(slot, narrow, 8);
-  return (isinf(narrow[0]) && !isinf(parts[0])) || (isinf(narrow[1]) && !isinf(parts[1])) ? overflow(call, index, object) : 0;
+  return (isinf(narrow[0]) && !isinf(parts[0])) || (isinf(narrow[1]) && !isinf(parts[1])) ? out_of_range(call, index, object) : 0;
 }
 
 int aot_number_read(const aot_call *call, uint32_t index, void *slot) {
@@ -208,5 +222,5 @@ int aot_address_read(const aot_call *call, uint32_t index, uint64_t *address) {
   if (!PyErr_Occurred())
     return 1;
   PyErr_Clear();
-  return aot_wrong(call, index, PyExc_OverflowError, ", got an address out of range: %R", object);
+  return overflow(call, index, "an address out of range", object);
 }

@@ -82,12 +82,23 @@ static int keep_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind
   return overlaps_another(call, k) ? aot_wrong_out(call, k, PyExc_ValueError, "an array", "it shares memory with another of out=") : 0;
 }
 
+/* As name_argument in py_arguments.c. */
+static int name_out(const aot_call *call, uint32_t k, PyObject *object) {
+  aot_fault fault;
+  if (!aot_fault_take(object, &fault))
+    return -1;
+  const aot_function *function = call->callable->function;
+  PyErr_Format(fault.exception, "%s.%s() out= for result %u: expected %s, got %U", function->source->name, function->name, (unsigned)k + 1,
+               function->results[k].type, fault.words);
+  return aot_fault_raised(&fault);
+}
+
 /* Without array arguments, the first array of out= says where the call runs. `view` is NULL while the array waits. */
-static int note_first(aot_call *call, PyObject *object, const aot_kind *kind, const aot_view *view) {
+static int note_first(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view) {
   const aot_function *function = call->callable->function;
   int place = view ? aot_place_of(view) : aot_place_ask(object);
   if (place < 0)
-    return -1;
+    return name_out(call, k, object);
   call->first_object = object;
   call->first_kind = *kind;
   call->place = place == AOT_PLACE_CPU && aot_cpu_entry(function) ? AOT_PLACE_CPU : AOT_PLACE_GPU;
@@ -103,7 +114,7 @@ static int read_out(aot_call *call, uint32_t k, PyObject *object) {
   aot_kind kind = *found;
   aot_view view;
   int status = aot_view_fast(object, &kind, &view);
-  if (!call->first_object && status >= 0 && note_first(call, object, &kind, status ? &view : NULL)) {
+  if (!call->first_object && status >= 0 && note_first(call, k, object, &kind, status ? &view : NULL)) {
     if (status)
       Py_XDECREF(view.holder);
     return -1;
@@ -111,7 +122,7 @@ static int read_out(aot_call *call, uint32_t k, PyObject *object) {
   if (!status)
     status = aot_view_slow(object, &kind, call, &view);
   if (status)
-    return status < 0 ? -1 : keep_out(call, k, object, &kind, &view);
+    return status < 0 ? name_out(call, k, object) : keep_out(call, k, object, &kind, &view);
   PyObject *type = aot_type_name(object);
   const char *name = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   if (name)

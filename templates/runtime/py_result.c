@@ -41,11 +41,11 @@ static int from_framework(aot_call *call, const aot_value *value, int64_t *shape
   dl_tensor prototype = {.device = device, .rank = value->rank, .dtype = {value->dl_code, value->dl_bits, 1}, .shape = shape};
   allocator_words words = {"", ""};
   dl_managed *managed = NULL;
-  if (exchange->allocate(&prototype, &managed, &words, note_error))
+  if (exchange->allocate(&prototype, &managed, &words, note_error) || !managed)
     return has_no_allocator(&words) ? NO_ALLOCATOR : allocator_failed(&words);
   *address = (uint64_t)(uintptr_t)managed->tensor.data + managed->tensor.byte_offset;
   void *object = NULL;
-  if (exchange->object_from_managed(managed, &object))
+  if (exchange->object_from_managed(managed, &object) || !object)
     return allocator_failed(&words);
   output->object = object;
   return 0;
@@ -156,8 +156,8 @@ int aot_outputs_finish(aot_call *call, int failed) {
 }
 
 /* JAX's arrays say jaxlib, where there is no from_dlpack. Frameworks without one (numba, cuda.core) get our array. */
-static PyObject *find_converter(const aot_kind *kind) {
-  PyObject *name = PyObject_GetAttr((PyObject *)kind->type, aot_names[AOT_NAME_MODULE]);
+static PyObject *find_converter(PyObject *array) {
+  PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(array), aot_names[AOT_NAME_MODULE]);
   const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
   char root[64];
   snprintf(root, sizeof root, "%.*s", text ? (int)strcspn(text, ".") : 0, text ? text : "");
@@ -174,7 +174,7 @@ static PyObject *find_converter(const aot_kind *kind) {
 static int convert(const aot_call *call, aot_output *output) {
   if (!output->ours || !call->first_object || call->first_kind.ours)
     return 0;
-  PyObject *converter = find_converter(&call->first_kind);
+  PyObject *converter = find_converter(call->first_object);
   if (!converter)
     return PyErr_Occurred() ? -1 : 0;
   PyObject *converted = PyObject_CallFunctionObjArgs(converter, output->object, NULL);

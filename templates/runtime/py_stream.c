@@ -6,8 +6,11 @@
  * default stream. A function that gets no array has nothing to do with any framework: the legacy default stream. */
 #include "py.h"
 
-static int read_int(PyObject *number, void **stream) {
+static int read_int(PyObject *number, const char *whose, void **stream) {
   unsigned long long value = PyLong_AsUnsignedLongLong(number);
+  int large = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError);
+  if (large || (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError)))
+    PyErr_Format(large ? PyExc_OverflowError : PyExc_TypeError, "%s must be a stream's address, an int of 64 bits that is not negative", whose);
   if (PyErr_Occurred())
     return -1;
   *stream = (void *)(uintptr_t)value;
@@ -21,7 +24,7 @@ static int read_protocol(PyObject *found, void **stream) {
     return -1;
   int status = -1;
   if (PyTuple_Check(pair) && PyTuple_Size(pair) == 2)
-    status = read_int(PyTuple_GetItem(pair, 1), stream);
+    status = read_int(PyTuple_GetItem(pair, 1), "__cuda_stream__'s handle", stream);
   else
     PyErr_SetString(PyExc_TypeError, "__cuda_stream__ must give (version, handle)");
   Py_DECREF(pair);
@@ -30,7 +33,7 @@ static int read_protocol(PyObject *found, void **stream) {
 
 int aot_stream_read(PyObject *object, void **stream) {
   if (PyLong_Check(object) && !PyBool_Check(object))
-    return read_int(object, stream);
+    return read_int(object, "stream=", stream);
   PyObject *found = aot_optional(object, AOT_NAME_CUDA_STREAM);
   if (found) {
     int status = read_protocol(found, stream);
@@ -41,7 +44,7 @@ int aot_stream_read(PyObject *object, void **stream) {
   for (int i = 0; i < 2 && !found && !PyErr_Occurred(); i++)
     found = aot_optional(object, names[i]);
   if (found) {
-    int status = read_int(found, stream);
+    int status = read_int(found, "the number in stream=", stream);
     Py_DECREF(found);
     return status;
   }
@@ -65,7 +68,7 @@ static int from_cuda_interface(PyObject *array, void **stream) {
     return 0;
   }
   PyObject *found = PyDict_Check(dict) ? aot_item(dict, aot_names[AOT_NAME_STREAM]) : NULL;
-  int status = found && found != Py_None ? (read_int(found, stream) ? -1 : 1) : 0;
+  int status = found && found != Py_None ? (read_int(found, "__cuda_array_interface__: 'stream'", stream) ? -1 : 1) : 0;
   Py_XDECREF(found);
   Py_DECREF(dict);
   return status;
@@ -99,7 +102,7 @@ static int from_cupy(void **stream) {
   PyObject *handle = current ? PyObject_GetAttr(current, aot_names[AOT_NAME_PTR]) : NULL;
   int status = PyErr_Occurred() ? -1 : 0;
   if (handle)
-    status = read_int(handle, stream) ? -1 : 1;
+    status = read_int(handle, "CuPy's current stream", stream) ? -1 : 1;
   Py_XDECREF(current);
   Py_XDECREF(handle);
   return status;

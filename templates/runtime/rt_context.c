@@ -161,8 +161,12 @@ int aot_current_device(int *device) {
   CUdevice found = 0;
   *device = default_device;
   code = aot_cu.cuCtxGetCurrent(&current);
-  if (!code && current && !(code = aot_cu.cuCtxGetDevice(&found))) *device = found;
-  return code ? aot_set_driver_error(code, "cuCtxGetCurrent") : 0;
+  if (code) return aot_set_driver_error(code, "cuCtxGetCurrent");
+  if (!current) return 0;
+  code = aot_cu.cuCtxGetDevice(&found);
+  if (code) return aot_set_driver_error(code, "cuCtxGetDevice");
+  *device = found;
+  return 0;
 }
 
 int aot_stream_device(void *stream, int *device) {
@@ -172,7 +176,8 @@ int aot_stream_device(void *stream, int *device) {
   if ((uintptr_t)stream <= 2) return 0;                        /* the default streams belong to whatever context is current */
   int code = aot_cu.cuStreamGetCtx(stream, &context);
   if (code) return aot_set_driver_error(code, "cuStreamGetCtx (is stream= a CUDA stream?)");
-  aot_cu.cuCtxGetCurrent(&current);
+  code = aot_cu.cuCtxGetCurrent(&current);
+  if (code) return aot_set_driver_error(code, "cuCtxGetCurrent");
   if (context != current && (code = aot_cu.cuCtxSetCurrent(context))) return aot_set_driver_error(code, "cuCtxSetCurrent");
   code = aot_cu.cuCtxGetDevice(&found);
   if (context != current) aot_cu.cuCtxSetCurrent(current);

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import types
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -317,9 +318,11 @@ def case_broken_tensors() -> None:
 
 
 def case_options_out_of_range() -> None:
-    for device in (-1, 2**31, 2**40):
+    for device in (-1, 2**31, 2**40, 10**5000):
         refused(ValueError, "device=", demopkg.check, device)
         refused(ValueError, "device=", demopkg.preload, device)
+    refused(TypeError, "device= .* got str", demopkg.check, "0")
+    refused(TypeError, "device= .* got float", demopkg.preload, 1.0)
     array = demo.twice(CudaArray(F32_8))
     refused(TypeError, "max_version must be a tuple", array.__dlpack__, max_version=1)
     refused(TypeError, "dl_device must be a tuple", array.__dlpack__, dl_device=2)
@@ -347,6 +350,31 @@ def case_broken_protocols() -> None:
     refused(ValueError, "more elements than memory", demo.twice, cai(shape=(2**62,)))
     refused(ValueError, "elements at address 0", demo.twice, cai(data=(0, False)))
     refused(TypeError, "argument 1 'x': .* cannot be taken", demo.twice, cai(data=(2**70, False)))
+    refused(OverflowError, "'stream' must be a stream's address", demo.twice, cai(stream=-1))
+    refused(TypeError, "'stream' must be a stream's address", demo.twice, cai(stream="legacy"))
+    refused(TypeError, "its __dlpack__ gave no capsule", demo.twice, exporting(None))
+    refused(TypeError, "a capsule of another kind", demo.twice, exporting(kit.capsule(kit.TABLE)))
+
+    class Extent:
+        """Takes away what it stands in while it is read."""
+
+        def __init__(self, about: dict[str, Any]) -> None:
+            self.about = about
+
+        def __index__(self) -> int:
+            self.about.clear()
+            return 8
+
+    for _ in range(100):
+        about = {**array.__cuda_array_interface__, "strides": (2**40,) * 3}
+        about["shape"] = (Extent(about), Extent(about), 10**6)
+        changing = types.SimpleNamespace(__cuda_array_interface__=about)
+        refused(
+            ValueError,
+            r"shape \(8, 8, 1000000\) with strides \(274877906944, 274877906944, 274877906944\)",
+            demo.twice,
+            changing,
+        )
 
     class Elsewhere:
         device: Any = None
@@ -432,10 +460,13 @@ def case_numbers_and_their_ranges() -> None:
         for number in bad:
             words = rf"argument {index + 1} 'a{index}': expected {re.escape(kind)}, got a number out of its range"
             refused(OverflowError, words, demo.numbers, *defaults[:index], number, *defaults[index + 1 :])
+        words = rf"argument {index + 1} 'a{index}': .* got a number out of its range: an int of thousands of digits"
+        refused(OverflowError, words, demo.numbers, *defaults[:index], 10**5000, *defaults[index + 1 :])
     assert demo.numbers(*[1] * 14)[0] is True
     refused(TypeError, r"'a3': expected i32 \(an int\), got float", demo.numbers, *defaults[:3], 1.0, *defaults[4:])
     refused(TypeError, r"'a10': expected f32 \(a float\), got str", demo.numbers, *defaults[:10], "1", *defaults[11:])
     refused(TypeError, r"'a12': expected complex<f32> \(a complex\), got list", demo.numbers, *defaults[:12], [], 0)
+    refused(TypeError, r"'a12': expected complex<f32> \(a complex\), got str", demo.numbers, *defaults[:12], "1j", 0)
 
 
 def case_small_floats_are_rounded_once() -> None:
@@ -560,6 +591,10 @@ def case_allocator_errors() -> None:
     assert (content(demo.twice(ExchangeArray(F32_8))) == 2 * F32_8).all()
 
 
+def exporting(capsule: Any) -> Any:
+    return types.SimpleNamespace(__dlpack__=lambda **words: capsule)
+
+
 def case_out() -> None:
     for kind in CLASSES:
         x, out = kind(F32_8), kind(np.zeros(8, "float32"))
@@ -581,6 +616,12 @@ def case_out() -> None:
     fixed = DlpackArray(F32_8)
     fixed.readonly = True
     refused(ValueError, "it is read-only", demo.twice, x, out=fixed)
+    words = r"demo.twice\(\) out= for result 1: expected tensor<\?xf32>, got .* that cannot be taken: "
+    refused(TypeError, words + "masked arrays", demo.twice, x, out=np.ma.masked_array(F32_8))
+    refused(TypeError, words + "its __dlpack__ gave no capsule", demo.twice, x, out=exporting(None))
+    failing = types.SimpleNamespace(__dlpack__=None, __dlpack_device__=lambda: ("GPU", 0))
+    words = r"demo.make\(\) out= for result 1: .* that cannot be taken: "
+    refused(ValueError, words + "invalid literal for int", demo.make, 3, out=failing)
     out = ExchangeArray(np.zeros((4, 3), "float32"))
     several = demo.several(ExchangeArray(np.ones((3, 4), "float32")), out=out)
     assert several[0] is out
@@ -661,7 +702,7 @@ def case_streams() -> None:
     for wrong in (object(), "s", True, 1.5):
         refused(TypeError, "stream= takes an int, an object with __cuda_stream__", demo.twice, x, stream=wrong)
     refused(TypeError, "must give", demo.twice, x, stream=types.SimpleNamespace(__cuda_stream__=lambda: 3))
-    refused(OverflowError, "negative|unsigned", demo.twice, x, stream=-5)
+    refused(OverflowError, "stream= must be a stream's address", demo.twice, x, stream=-5)
 
 
 def case_streams_of_other_protocols() -> None:
@@ -731,6 +772,8 @@ def case_assertions_and_recovery() -> None:
     for x in (odd, CudaArray(F32_8[:7])):
         text = refused(RuntimeError, "the length must be even", demo.failing, x)
         assert not isinstance(text, demopkg.CudaError)
+    text = refused(RuntimeError, "^five: é", demo.failing, ExchangeArray(F32_8[:5]))
+    assert text.endswith("é\N{REPLACEMENT CHARACTER}"), "the text is cut within a character"
     assert content(demo.failing(even)).shape == (8,)
     gc.collect()
     assert kit.cuda.fake_live(1) == 0, "what failing calls allocated is freed"
@@ -757,6 +800,59 @@ def case_driver_errors() -> None:
     assert (content(demo.twice(y)) == 2 * F32_8).all()
     gc.collect()
     assert (kit.cuda.fake_live(1), kit.cuda.fake_bad_frees()) == (0, 0)
+
+
+def case_each_driver_call_fails_in_turn() -> None:
+    """The error names the function that failed, the current context stays, and the next call works."""
+    y, numbers = CudaArray(F32_8), CudaArray(np.array([3, 1, 1], "int32"), "int32")
+    matrix, stream = CudaArray(np.zeros((4, 4), "float32")), kit.new_stream()
+    calls: list[Callable[[], Any]] = [
+        lambda: demo.twice(y),
+        lambda: demo.twice(y, out=y),
+        lambda: demo.twice(y, stream=stream),
+        lambda: demo.square(matrix, matrix),
+        lambda: demo.waiting(numbers),
+        lambda: demo.make(3),
+        lambda: demo.plain(0, 1, grid=1, block=1),
+        lambda: demo.fixed(None),
+        lambda: demopkg.preload(),
+        lambda: demopkg.preload(1),
+        lambda: demopkg._trim(),
+    ]
+    current, before = ctypes.c_void_p(), ctypes.c_void_p()
+    kit.check(kit.cuda.cuCtxGetCurrent(ctypes.byref(before)))
+    for call in calls:
+        call()
+        kit.log()
+        call()
+        made = Counter(line.split()[0] for line in kit.cuda.fake_log().decode().splitlines())
+        for function, nth in ((function, i + 1) for function, count in made.items() for i in range(count)):
+            kit.cuda.fake_fail(function.encode(), nth, 304)
+            try:
+                call()
+            except demopkg.CudaError as error:
+                assert (error.code, function.removesuffix("_v2") in str(error)) == (304, True), (
+                    function,
+                    nth,
+                    str(error),
+                )
+            kit.cuda.fake_fail_nothing()
+            kit.check(kit.cuda.cuCtxGetCurrent(ctypes.byref(current)))
+            assert current.value == before.value or function == "cuCtxSetCurrent", (function, nth)
+            kit.check(kit.cuda.cuCtxSetCurrent(before))
+            call()
+            kit.cuda.fake_clear_log()
+    for function in (
+        "cuDeviceGetCount",
+        "cuDriverGetVersion",
+        "cuDeviceGet",
+        "cuDeviceGetName",
+        "cuDeviceGetAttribute",
+        "cuCtxGetDevice",
+    ):
+        kit.cuda.fake_fail(function.encode(), 1, 304)
+        assert demopkg.check().problems == (f"{function} failed: CUDA_ERROR_UNKNOWN (304), text of the driver",)
+        assert demopkg.check()
 
 
 def case_first_load_fails() -> None:
@@ -799,7 +895,11 @@ def case_kernel_sizes() -> None:
     assert launched(demo.special, None, cooperative=False, programmatic=True) == f"{head} programmatic 1 priority -2"
     assert launched(demo.special, None, priority=3, cluster=1) == f"{head} cooperative 1 priority 3"
     refused(TypeError, "priority= takes an int", demo.special, None, priority="high")
-    refused(TypeError, "priority= takes an int", demo.special, None, priority=2**40)
+    refused(ValueError, r"demo.special\(\): priority= is outside the limits", demo.special, None, priority=2**40)
+    refused(ValueError, r"demo.plain\(\): grid= is outside the limits", demo.plain, 0, 1, grid=2**70, block=1)
+    refused(
+        TypeError, r"demo.plain\(\): shared= takes an int: the bytes", demo.plain, 0, 1, grid=1, block=1, shared=(1, 2)
+    )
     refused(ValueError, "64", demo.fixed, None, block=32)
     stream = kit.new_stream()
     assert launched(demo.plain, 0, 1, grid=1, block=1, stream=Stream(stream)).endswith("s1")

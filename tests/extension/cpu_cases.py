@@ -349,6 +349,11 @@ def case_without_arrays() -> None:
     made = hostpkg.demo.make(4)
     assert type(made) is np.ndarray
     assert made.tolist()[1:] == [1, 2, 3]
+    numpy, sys.modules["numpy"] = np, None  # type: ignore[assignment]
+    try:
+        assert type(hostpkg.demo.make(4)) is hostpkg.HostArray, "its import is forbidden"
+    finally:
+        sys.modules["numpy"] = numpy
 
 
 def case_assertions_and_recovery() -> None:

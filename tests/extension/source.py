@@ -49,6 +49,8 @@ NUMBERS = [
 ]
 NO_IMAGES = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0)
 """A fatbin's header."""
+LONG_MESSAGE = "five: " + "é" * 2000
+"""More than a call has room for, which ends within a character."""
 BLOB = NO_IMAGES + bytes(range(256)) * 24
 
 
@@ -167,7 +169,7 @@ def compiled(folder: Path, compiler: str, machine: str) -> CompiledSource:
         kernels=kernels(),
         fatbin=FatBinary(BLOB, images),
         host=(HostObject(TRIPLES[machine], assembly.read_bytes()),),
-        messages=("first message", "the length must be even"),
+        messages=(LONG_MESSAGE, "the length must be even"),
     )
 
 
