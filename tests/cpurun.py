@@ -24,7 +24,7 @@ import cpuslots
 import numpy
 
 from aot import mlir, process, toolchain
-from aot.lower import tensor
+from aot.lower import prepare, tensor
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function, ScalarType
 from tests import cpufibers
@@ -100,7 +100,7 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
     """Lower and compile the text of a tensor-level source."""
     with mlir.context() as ctx:
         module = mlir.parse(source.encode(), "test.mlir", ctx)
-        mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
+        prepare.run(module)
         lowered = tensor.lower(module, {}, options or tensor.Options(), mlir.no_dump)
         module = lowered.module
         text = str(module)

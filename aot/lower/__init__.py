@@ -36,6 +36,7 @@ from aot.lower import (
     syncrule,
     tensor,
     undefined,
+    unitviews,
 )
 from aot.lower.cpu import CpuCode
 from aot.lower.fast.dispatch import General
@@ -152,6 +153,7 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     missingdata.check(module)
     roundings.check(module)
     if request.passes:
+        unitviews.settle(module)
         _run_own(module, request)
         dump("own-passes", module)
     if request.script:

@@ -27,6 +27,15 @@ class Expansion:
     sizes: tuple[ir.Value | int, ...]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where in memory the elements of a buffer are, counted in elements."""
+
+    offset: ir.Value
+    sizes: Sequence[ir.Value | int]
+    strides: Sequence[ir.Value]
+
+
 def read(op: ir.Operation) -> Expansion:
     """Groups and extents of the operation."""
     dynamic = iter(list(op.operands)[1:])
@@ -55,16 +64,21 @@ def _recast(op: ir.Operation, expansion: Expansion) -> ir.Value:
         for number in reversed(group[1:]):
             inner.insert(0, arith.MulIOp(inner[0], _value(expansion.sizes[number])).result)
         strides += inner
+    return recast(source, kind, Place(metadata.offset, expansion.sizes, strides))
+
+
+def recast(source: ir.Value, kind: ir.MemRefType, place: Place) -> ir.Value:
+    """The memory of ``source``, seen as the type says; what the type leaves open is as ``place`` has it."""
     static, offset = kind.get_strides_and_offset()
     unknown = ir.ShapedType.get_dynamic_stride_or_offset()
     return memref.ReinterpretCastOp(
         kind,
         source,
-        [metadata.offset] if offset == unknown else [],
-        [size for size in expansion.sizes if isinstance(size, ir.Value)],
-        _where(strides, static, unknown),
+        [place.offset] if offset == unknown else [],
+        [size for size in place.sizes if isinstance(size, ir.Value)],
+        _where(place.strides, static, unknown),
         [offset],
-        [ir.ShapedType.get_dynamic_size() if isinstance(size, ir.Value) else size for size in expansion.sizes],
+        [ir.ShapedType.get_dynamic_size() if isinstance(size, ir.Value) else size for size in place.sizes],
         list(static),
     ).result
 

@@ -15,7 +15,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import LoweringError, SourceError
-from aot.lower import frontend, level
+from aot.lower import frontend, level, unitviews
 
 CONTAINER = "gpu.container_module"
 """Attribute of a module in which kernels are launched."""
@@ -30,6 +30,7 @@ def run(module: mlir.Module) -> mlir.Module:
     No canonicalization: it would change hand-written kernels (constant predicates folded into inline assembly,
     loops unrolled around asynchronous copies).
     """
+    unitviews.settle(module)
     frontend.run_scripts(module)
     _unnest(module)
     _wrap_bare_kernels(module)

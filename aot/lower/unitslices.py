@@ -118,10 +118,10 @@ def _read(op: ir.Operation) -> _Slice:
     piece = op.results[0] if op.name == _OUT else op.operands[0]
     kind = ir.RankedTensorType(piece.type)
     _, sizes, steps = _parts(op)
-    return _Slice(tuple(sizes), tuple(steps), kind, _left_out(sizes, kind.shape))
+    return _Slice(tuple(sizes), tuple(steps), kind, left_out(sizes, kind.shape))
 
 
-def _left_out(sizes: Sequence[ir.Value | int], extents: Sequence[int]) -> frozenset[int]:
+def left_out(sizes: Sequence[ir.Value | int], extents: Sequence[int]) -> frozenset[int]:
     """Dimensions that a type of these extents lacks: MLIR's rule, from the first one on."""
     left, number, unknown = set(), 0, ir.ShapedType.get_dynamic_size()
     for axis, size in enumerate(sizes):
