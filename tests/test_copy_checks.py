@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import cpucall
@@ -146,6 +148,18 @@ func.func @f(%x: memref<?x64xf32>, %y: memref<?x64xf32>, %n: index, %o: index) -
   return %y : memref<?x64xf32>
 }
 """,
+    "affine": """
+func.func @f(%x: memref<?x64xf32>, %y: memref<?x64xf32>, %n: index, %o: index) -> memref<?x64xf32> {
+  affine.for %i = 0 to %n step 2 {
+    %j = affine.apply affine_map<(i)[o] -> (i + o)>(%i)[%o]
+    %from = memref.subview %x[%j, 0] [2, 64] [1, 1] : memref<?x64xf32> to memref<2x64xf32, strided<[64, 1], offset: ?>>
+    %to = memref.subview %y[%i, 0] [2, 64] [1, 1] : memref<?x64xf32> to memref<2x64xf32, strided<[64, 1], offset: ?>>
+    memref.copy %from, %to : memref<2x64xf32, strided<[64, 1], offset: ?>>
+      to memref<2x64xf32, strided<[64, 1], offset: ?>>
+  }
+  return %y : memref<?x64xf32>
+}
+""",
 }
 
 
@@ -192,6 +206,58 @@ func.func @f(%x: {ROWS}, %y: {ROWS}, %n: index) -> {ROWS} {{
     want = {"[%n - %i, 64]": x, "guarded": np.concatenate([x[:4], 0 * x[:1]]), "reversed": x[::-1]}[inner]
     for build in (cpurun.build(text), cpucall.build(text, cpucall.runnable()[0])):
         np.testing.assert_array_equal(build.call("f", x, np.zeros((5, 64), "f4"), 5).results[0], want)
+
+
+X = numbers(6, 64)
+PLACES = [
+    ("arith.addi %i, %i : index", lambda i, k, s: 2 * i),
+    ("arith.muli %i, %s : index", lambda i, k, s: s * i),
+    ("arith.subi %s, %k : index", lambda i, k, s: s - k),
+    ("affine.apply affine_map<(i, k) -> (3 * i + k - i)>(%i, %k)", lambda i, k, s: 2 * i + k),
+    ("affine.apply affine_map<(i, k)[s] -> (i * s + k + i)>(%i, %k)[%s]", lambda i, k, s: (s + 1) * i + k),
+    ("affine.apply affine_map<(i, k)[s] -> (i - i * 3 + k + s)>(%i, %k)[%s]", lambda i, k, s: k + s - 2 * i),
+]
+"""The row that is copied, in MLIR and in Python; %i and %k are less than %n."""
+
+
+@pytest.mark.parametrize(("offset", "place"), PLACES, ids=[row[0] for row in PLACES])
+def test_offsets_that_are_sums_of_indices(offset: str, place: Callable[[int, int, int], int]) -> None:
+    """What is refused is what some iteration would read outside, and nothing else."""
+    text = f"""
+func.func @f(%x: {ROWS}, %n: index, %s: index) -> {ROWS} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %m = arith.index_cast %n : index to i32
+  %empty = tensor.empty(%n) : {ROWS}
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%rows = %empty) -> {ROWS} {{
+    %all = scf.for %short = %zero to %m step %one iter_args(%part = %rows) -> {ROWS} : i32 {{
+      %k = arith.index_cast %short : i32 to index
+      %j = {offset}
+      %row = tensor.extract_slice %x[%j, 0] [1, 64] [1, 1] : {ROWS} to tensor<1x64xf32>
+      %next = tensor.insert_slice %row into %part[%i, 0] [1, 64] [1, 1] : tensor<1x64xf32> into {ROWS}
+      scf.yield %next : {ROWS}
+    }}
+    scf.yield %all : {ROWS}
+  }}
+  return %r : {ROWS}
+}}
+"""
+    gpu, cpu = cpurun.build(text), cpucall.build(text, cpucall.runnable()[0])
+    inside = 0
+    for n, s in itertools.product(range(5), (-1, 0, 2)):
+        places = [place(i, k, s) for i in range(n) for k in range(n)]
+        last = [place(i, n - 1, s) for i in range(n)]
+        fits = all(0 <= row < 6 for row in places)
+        inside += fits
+        for program in (gpu, cpu):
+            if fits:
+                np.testing.assert_array_equal(program.call("f", X, n, s).results[0], X[last])
+            else:
+                with pytest.raises(cpurun.CallError, match="assertion"):
+                    program.call("f", X, n, s)
+    assert 4 < inside < 15
 
 
 def test_copies_in_loops_between_arrays_of_other_extents() -> None:

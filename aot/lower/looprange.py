@@ -9,7 +9,7 @@ In ``scf.for %i = %a to %b step %s`` the value ``%i * 2 + %n`` lies between ``%a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlir import ir
@@ -21,23 +21,37 @@ from aot.lower.mappedloop import FORALL, Bound, bounds_of
 
 ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.index_switch", "scf.execute_region"})
 """Operations whose bodies run at most once per call."""
-_FOR, _PARALLEL = "scf.for", "scf.parallel"
+_FOR, _PARALLEL, _AFFINE_FOR = "scf.for", "scf.parallel", "affine.for"
 _LOOPS = frozenset({_FOR, _PARALLEL, FORALL})
 _AFFINE = frozenset({"affine.apply", "affine.min", "affine.max"})
-_MAKE: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
-    "arith.addi": lambda left, right: arith.AddIOp(left, right).result,
-    "arith.subi": lambda left, right: arith.SubIOp(left, right).result,
-    "arith.muli": lambda left, right: arith.MulIOp(left, right).result,
-}
+_SUMS = frozenset({"arith.addi", "arith.subi", "arith.muli"})
 
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the largest number of a value, and the indices that decide which it has."""
+    """The least and the largest number of a value."""
 
     least: ir.Value
     largest: ir.Value
-    indices: frozenset[ir.Value] = frozenset()
+    varies: bool
+    """Whether they may be two numbers."""
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A value that is a sum of multiples of indices and of a number that is known before the loops."""
+
+    factors: dict[ir.Value, Bound]
+    rest: Bound
+
+    def plus(self, other: _Sum) -> _Sum:
+        factors = dict(self.factors)
+        for index, factor in other.factors.items():
+            factors[index] = _add(factors[index], factor) if index in factors else factor
+        return _Sum(factors, _add(self.rest, other.rest))
+
+    def times(self, number: Bound) -> _Sum:
+        return _Sum({i: _multiply(factor, number) for i, factor in self.factors.items()}, _multiply(self.rest, number))
 
 
 @dataclass(frozen=True)
@@ -67,56 +81,73 @@ class Nest:
 
     def range(self, value: Bound) -> Range | None:
         """Between which numbers the value lies; None for one that is no sum of indices and numbers known before."""
+        found = self._sum(value)
+        if found is None:
+            return None
+        # Indices do not depend on each other: where one has its least multiple, so may all others.
+        least = largest = found.rest
+        for index, factor in found.factors.items():
+            first, last = self._ends(index, factor)
+            least, largest = _add(least, first), _add(largest, last)
+        return Range(value_of(least), value_of(largest), any(factor != 0 for factor in found.factors.values()))
+
+    def _ends(self, index: ir.Value, factor: Bound) -> tuple[Bound, Bound]:
+        """The least and the largest multiple of an index."""
+        if factor == 0:
+            return 0, 0
+        low, high, step = map(_as_index, self.indices[index])
+        first, last = _multiply(low, factor), _multiply(_last(low, high, step), factor)
+        if isinstance(factor, int):
+            return (first, last) if factor > 0 else (last, first)
+        ends = value_of(first), value_of(last)
+        return arith.MinSIOp(*ends).result, arith.MaxSIOp(*ends).result
+
+    def _sum(self, value: Bound) -> _Sum | None:
         if self.is_known(value):
-            number = value_of(value)
-            return Range(number, number)
-        assert isinstance(value, ir.Value)
+            number = literals.whole(value) if isinstance(value, ir.Value) else value
+            return _Sum({}, value if number is None else number)
         if value in self.indices:
-            low, high, step = map(value_of, self.indices[value])
-            return Range(low, _last(low, high, step), frozenset({value}))
+            return _Sum({value: 1}, 0)
         made_by = mlir.owner(value)
         if not isinstance(made_by, ir.Operation):
             return None
+        operands = list(made_by.operands)
         if made_by.name == "affine.apply":
-            return self._applied(ir.AffineMapAttr(made_by.attributes["map"]).value, list(made_by.operands))
-        return self._made(made_by.name, *map(self.range, made_by.operands)) if made_by.name in _MAKE else None
+            return self._applied(ir.AffineMapAttr(made_by.attributes["map"]).value, operands)
+        if made_by.name == "arith.index_cast" and operands[0] in self.indices:
+            return _Sum({operands[0]: 1}, 0)
+        return _combined(made_by.name, *map(self._sum, operands)) if made_by.name in _SUMS else None
 
-    def _made(self, name: str, left: Range | None, right: Range | None) -> Range | None:
-        # Both ends are reached only where one part can have any of its numbers whichever the other has.
-        if left is None or right is None or left.indices & right.indices:
-            return None
-        make, indices = _MAKE[name], left.indices | right.indices
-        if not indices:
-            number = make(left.least, right.least)
-            return Range(number, number)
-        if name == "arith.muli":
-            if left.indices and right.indices:
-                return None
-            ends = [make(a, b) for a in _ends(left) for b in _ends(right)]
-            return Range(arith.MinSIOp(*ends).result, arith.MaxSIOp(*ends).result, indices)
-        first, last = (right.largest, right.least) if name == "arith.subi" else (right.least, right.largest)
-        return Range(make(left.least, first), make(left.largest, last), indices)
-
-    def _applied(self, applied: ir.AffineMap, operands: list[ir.Value]) -> Range | None:
+    def _applied(self, applied: ir.AffineMap, operands: list[ir.Value]) -> _Sum | None:
         """Of the one expression of a map."""
 
-        def of(expression: ir.AffineExpr) -> Range | None:
+        def of(expression: ir.AffineExpr) -> _Sum | None:
             if isinstance(expression, ir.AffineConstantExpr):
-                return self.range(int(expression.value))
+                return _Sum({}, int(expression.value))
             if isinstance(expression, ir.AffineDimExpr):
-                return self.range(operands[expression.position])
+                return self._sum(operands[expression.position])
             if isinstance(expression, ir.AffineSymbolExpr):
-                return self.range(operands[applied.n_dims + expression.position])
+                return self._sum(operands[applied.n_dims + expression.position])
             name = {ir.AffineAddExpr: "arith.addi", ir.AffineMulExpr: "arith.muli"}.get(type(expression))
-            return self._made(name, of(expression.lhs), of(expression.rhs)) if name else None
+            return _combined(name, of(expression.lhs), of(expression.rhs)) if name else None
 
         return of(applied.results[0])
+
+
+def _combined(name: str, left: _Sum | None, right: _Sum | None) -> _Sum | None:
+    if left is None or right is None:
+        return None
+    if name != "arith.muli":
+        return left.plus(right.times(-1) if name == "arith.subi" else right)
+    if left.factors and right.factors:
+        return None
+    return left.times(right.rest) if left.factors else right.times(left.rest)
 
 
 def around(op: ir.Operation) -> Nest | None:
     """The loops around an operation; None where there are none, or it may be left out in some iteration."""
     parents = list(mlir.parents(op))
-    count = next((number for number, parent in enumerate(parents) if parent.name not in _LOOPS), len(parents))
+    count = next((number for number, parent in enumerate(parents) if not _is_loop(parent)), len(parents))
     if not count or not all(parent.name in ONCE for parent in parents[count:]):
         return None
     outermost = parents[count - 1]
@@ -124,14 +155,45 @@ def around(op: ir.Operation) -> Nest | None:
     return nest if all(map(nest.is_known, (b for each in nest.indices.values() for b in each))) else None
 
 
+def _is_loop(op: ir.Operation) -> bool:
+    """Whether the operation is a loop whose bounds are told by its operands."""
+    return op.name in _LOOPS or (op.name == _AFFINE_FOR and all(bound is not None for bound in _affine_bounds(op)))
+
+
+def _affine_bounds(loop: ir.Operation) -> tuple[Bound | None, Bound | None, int]:
+    """First, end and step of an ``affine.for``; None for what is computed."""
+    count, operands = next(iter(ir.DenseI32ArrayAttr(loop.attributes["operandSegmentSizes"]))), list(loop.operands)
+    low = _only(ir.AffineMapAttr(loop.attributes["lowerBoundMap"]).value, operands)
+    high = _only(ir.AffineMapAttr(loop.attributes["upperBoundMap"]).value, operands[count:])
+    return low, high, int(ir.IntegerAttr(loop.attributes["step"]).value)
+
+
+def _only(bound: ir.AffineMap, operands: list[ir.Value]) -> Bound | None:
+    """The number that the map is, or the operand."""
+    expression = bound.results[0]
+    if len(bound.results) > 1:
+        return None
+    if isinstance(expression, ir.AffineConstantExpr):
+        return int(expression.value)
+    if isinstance(expression, ir.AffineDimExpr | ir.AffineSymbolExpr):
+        return operands[expression.position + bound.n_dims * isinstance(expression, ir.AffineSymbolExpr)]
+    return None
+
+
 def _indices(loop: ir.Operation) -> Iterator[tuple[ir.Value, tuple[Bound, Bound, Bound]]]:
     arguments = list(loop.regions[0].blocks[0].arguments)
     if loop.name == FORALL:
         bounds = bounds_of(loop)
+    elif loop.name == _AFFINE_FOR:
+        low, high, step = _affine_bounds(loop)
+        assert low is not None
+        assert high is not None
+        bounds = ((low, high, step),)
     else:
         count = 1 if loop.name == _FOR else len(arguments)
-        low, high, step = (list(loop.operands)[place * count : (place + 1) * count] for place in range(3))
-        bounds = tuple(zip(low, high, step, strict=True))
+        bounds = tuple(
+            zip(*(list(loop.operands)[place * count : (place + 1) * count] for place in range(3)), strict=True)
+        )
     yield from zip(arguments, bounds, strict=False)
 
 
@@ -153,6 +215,12 @@ def _is_outside(value: ir.Value, loop: ir.Operation) -> bool:
     return made_by.owner.operation != loop and all(parent != loop for parent in mlir.parents(made_by.owner.operation))
 
 
+def _as_index(bound: Bound) -> ir.Value:
+    """A bound of a loop, which may run in fewer bits."""
+    value, index = value_of(bound), ir.IndexType.get()
+    return value if value.type == index else arith.IndexCastOp(index, value).result
+
+
 def _last(low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
     """The last index of a loop that has one."""
     one = value_of(1)
@@ -163,8 +231,22 @@ def _last(low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
     return arith.AddIOp(low, whole).result
 
 
-def _ends(part: Range) -> list[ir.Value]:
-    return [part.least, part.largest] if part.indices else [part.least]
+def _add(left: Bound, right: Bound) -> Bound:
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if 0 in (left, right):
+        return left if right == 0 else right
+    return arith.AddIOp(value_of(left), value_of(right)).result
+
+
+def _multiply(left: Bound, right: Bound) -> Bound:
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if 0 in (left, right):
+        return 0
+    if 1 in (left, right):
+        return left if right == 1 else right
+    return arith.MulIOp(value_of(left), value_of(right)).result
 
 
 def value_of(part: Bound) -> ir.Value:

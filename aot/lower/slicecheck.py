@@ -80,7 +80,7 @@ def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signatur
             found = nest.range(axis.offset)
             if found is not None:
                 fits = _inside(dataclasses.replace(axis, offset=found.least), source)
-                if found.indices:
+                if found.varies:
                     last = _inside(dataclasses.replace(axis, offset=found.largest), source)
                     fits = arith.AndIOp(fits, last).result
                 message = f"a slice in a loop leaves dimension {axis.number} of {_name(source, function, signature)}"
