@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aot import codec, fileset, foreman, job, process, resources, rules, workshop
+from aot import codec, fileset, foreman, job, ninjafile, process, resources, workshop
 from aot.engine import LOCAL
 from aot.errors import AotError, DiskError, ToolMissing, together
 from aot.executor import Orders
@@ -132,22 +132,22 @@ def ninja() -> str:
     return os.path.abspath(found)
 
 
-def _build_file(edges: Sequence[rules.Edge], work: Path) -> Path:
+def _build_file(edges: Sequence[ninjafile.Edge], work: Path) -> Path:
     """Writes what ninja reads, if other edges stand there."""
     made_from = f"{sys.executable} {resources.digest(resources.build_rules())} {edges}"
     stamp = Stamp(work / "rules.json", hashlib.sha256(made_from.encode()).hexdigest())
     file = work / "build.ninja"
     if stamp.read(str) is None:
-        fileset.write_file(file, rules.build_file(edges, str(work)).encode())
+        fileset.write_file(file, ninjafile.build_file(edges, str(work)).encode())
         stamp.write("", [file])
     return file
 
 
-def _edge(each: CompileJob, work: Path) -> rules.Edge:
+def _edge(each: CompileJob, work: Path) -> ninjafile.Edge:
     description = work / "jobs" / f"{each.name}.json"
     fileset.write_file(description, job.encode(each))
     dumped = (str(Path(each.dump) / job.FIRST_DUMP),) if each.dump else ()
-    return rules.Edge(each.path, str(description), str(Path(each.output) / job.RESULT), dumped)
+    return ninjafile.Edge(each.path, str(description), str(Path(each.output) / job.RESULT), dumped)
 
 
 def _weight(each: CompileJob) -> tuple[float, int]:
@@ -169,7 +169,7 @@ def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
 
 def _line(line: str, ledger: Ledger) -> None:
     """What ninja says beside the edges that are done or failed, of which the foreman tells more."""
-    if not line.startswith(("[", STOPPED, FAILED, f"{shlex.quote(sys.executable)} {rules.OPTIONS} ")):
+    if not line.startswith(("[", STOPPED, FAILED, f"{shlex.quote(sys.executable)} {ninjafile.OPTIONS} ")):
         ledger.reporter.detail(line)
 
 

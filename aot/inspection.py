@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot import arch, fileset, opened, process, ptxtext, scratch, toolchain
+from aot import arch, fileset, openedpackage, process, ptxtext, scratch, toolchain
 from aot.arch import Coverage, dotted
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
-from aot.opened import Blob, Opened
+from aot.openedpackage import Blob, Opened
 from aot.report import number, plain_table
 
 MOST_NAMED = 3
@@ -63,7 +63,7 @@ class _Found:
 
 def inspect(path: str) -> Inspection:
     """Looks through a package."""
-    package = opened.open_package(path)
+    package = openedpackage.open_package(path)
     return Inspection(package, tuple(_coverage(blob, package.manifest) for blob in package.blobs))
 
 
@@ -82,7 +82,7 @@ def text(found: Inspection) -> str:
         left_out = package.manifest.get("left_out", ())
         parts += [f"{name}: left out: nothing of it is built for these architectures" for name in left_out]
     else:
-        parts.append(f"{package.path}: no {opened.MANIFEST} beside it; images only")
+        parts.append(f"{package.path}: no {openedpackage.MANIFEST} beside it; images only")
         parts += [_images_text(blob) for blob in package.blobs]
     if found.sources:
         parts.append(
@@ -95,7 +95,7 @@ def text(found: Inspection) -> str:
 
 def ptx_text(path: str, kernel: str) -> str:
     """A kernel's PTX: the file's head and the kernel's own part."""
-    found = _find(opened.open_package(path), kernel)
+    found = _find(openedpackage.open_package(path), kernel)
     whole = _cuobjdump(found.blob, ["-ptx"])
     module = whole[max(0, whole.find(".version")) :].partition("\nFatbin ")[0]
     text = ptxtext.kernel(module, found.symbol)
@@ -109,7 +109,7 @@ def ptx_text(path: str, kernel: str) -> str:
 
 def sass_text(path: str, kernel: str, target: str | None) -> str:
     """A kernel's machine code on one architecture, the first that has it by default."""
-    found = _find(opened.open_package(path), kernel)
+    found = _find(openedpackage.open_package(path), kernel)
     cubins = [each.target for each in found.blob.entries if each.kind == arch.CUBIN]
     if not cubins:
         raise UsageError(f"no machine code of kernel '{kernel}' is in the package, only PTX", hint="use --ptx")
@@ -157,7 +157,7 @@ def _some(names: Sequence[str], total: int) -> str:
 def _find(package: Opened, name: str) -> _Found:
     """The kernel called ``name``, ``source.name``, ``module::name`` or by its symbol."""
     if package.manifest is None:
-        raise UsageError(f"'{package.path}' has no {opened.MANIFEST} beside it: kernels are not known by name")
+        raise UsageError(f"'{package.path}' has no {openedpackage.MANIFEST} beside it: kernels are not known by name")
     blobs = {blob.source: blob for blob in package.blobs}
     known: dict[str, set[tuple[str, str]]] = {}
     for module in package.manifest["modules"]:

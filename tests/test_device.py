@@ -10,7 +10,7 @@ import pytest
 from aot import arch, binary, mlir, toolchain
 from aot.arch import target
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import device, landings
+from aot.lower import device, switchblocks
 from aot.lower.device import DeviceJob, Lowering
 from aot.toolchain import Toolchain
 from tests.lowering import cases
@@ -392,8 +392,8 @@ SWITCH = """llvm.func @f(%x: i32, %a: f32, %b: f32) -> f32 {
 def test_no_switch_hands_values_to_a_block_twice() -> None:
     with mlir.context() as ctx:
         module = mlir.parse(SWITCH.encode(), PATH, ctx)
-        landings.separate(module)
-        mlir.verify(module, "landings")
+        switchblocks.separate(module)
+        mlir.verify(module, "switchblocks")
         text = str(module)
     assert re.findall(r"(\d): (\^bb\d\(%\w+|\^bb\d)", text) == [
         ("0", "^bb1(%arg1"),

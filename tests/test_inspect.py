@@ -13,7 +13,7 @@ import pytest
 from builtpackage import Built, build_in
 
 import aot
-from aot import cli, inspection, opened, ptxtext
+from aot import cli, inspection, openedpackage, ptxtext
 from aot.errors import AotError
 
 EXTENSION = "_small_demo.abi3.so"
@@ -213,12 +213,12 @@ def test_an_extension_alone_shows_its_images(site: Path, tmp_path: Path) -> None
 def test_a_changed_blob_is_noticed(site: Path, tmp_path: Path) -> None:
     package = tmp_path / "small_demo"
     shutil.copytree(site / "small_demo", package)
-    blob = opened.open_package(str(site)).blobs[0].data
+    blob = openedpackage.open_package(str(site)).blobs[0].data
     extension = package / EXTENSION
     broken = blob[:-8] + bytes(byte ^ 255 for byte in blob[-8:])
     extension.write_bytes(extension.read_bytes().replace(blob, broken))
     with pytest.raises(AotError, match="the blob of 'hopper' is not in the extension as the manifest says"):
-        opened.open_package(str(package))
+        openedpackage.open_package(str(package))
 
 
 STRANGE = [
@@ -235,11 +235,11 @@ def test_strange_paths_are_refused(tmp_path: Path, name: str, data: bytes, messa
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(data)
     with pytest.raises(AotError, match=message):
-        opened.open_package(str(file.parent if "/" in name else file))
+        openedpackage.open_package(str(file.parent if "/" in name else file))
 
 
 def test_a_manifest_of_the_future_is_refused(site: Path, tmp_path: Path) -> None:
     shutil.copytree(site / "small_demo", tmp_path / "small_demo")
     (tmp_path / "small_demo" / "aot.json").write_text('{"schema": 2}')
     with pytest.raises(AotError, match="the manifest has schema 2; this aot reads 1"):
-        opened.open_package(str(tmp_path))
+        openedpackage.open_package(str(tmp_path))

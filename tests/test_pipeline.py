@@ -14,11 +14,11 @@ import pytest
 from builtpackage import KERNEL, TENSOR, Built, build_in, write_sources
 
 import aot
-from aot import compiling, inspection, job, onesource, rules, worker
+from aot import compiling, inspection, job, ninjafile, onesource, worker
 from aot.cachelevels import Levels
 from aot.errors import AotError, LoweringError, SourceError
 from aot.forked import Alone
-from aot.rules import Edge
+from aot.ninjafile import Edge
 
 
 def test_the_wheel_holds_the_package(built: Built) -> None:
@@ -277,12 +277,12 @@ def test_a_source_that_changes_during_the_build_is_refused(built: Built, tmp_pat
 
 
 def test_ninja_files_quote_what_ninja_reads() -> None:
-    text = rules.build_file([Edge("a b", "/w x/$j.json", "/w x/o:1/source.json")], "/w x")
+    text = ninjafile.build_file([Edge("a b", "/w x/$j.json", "/w x/o:1/source.json")], "/w x")
     assert "builddir = /w x\n" in text
     assert "build /w$ x/o$:1/source.json: compile /w$ x/$$j.json\n" in text
     assert "  in_job = '/w x/$$j.json'\n" in text
     edge = Edge("a", "/j.json", "/o/source.json", ("/d/00.mlir",))
-    assert "build /o/source.json | /d/00.mlir: compile /j.json\n" in rules.build_file([edge], "/w")
+    assert "build /o/source.json | /d/00.mlir: compile /j.json\n" in ninjafile.build_file([edge], "/w")
 
 
 def test_the_python_interface_has_the_same_words() -> None:

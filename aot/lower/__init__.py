@@ -26,9 +26,9 @@ from aot.lower import (
     kernels,
     launch,
     level,
+    misplaced,
     missingdata,
     outline,
-    placed,
     powers,
     prepare,
     roundings,
@@ -149,7 +149,7 @@ def _parts(module: mlir.Module, request: Request) -> level.Parts:
 def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.Module:
     """The module after what the user wants to run first."""
     dump("source", module)
-    placed.check(module)
+    misplaced.check(module)
     missingdata.check(module)
     roundings.check(module)
     if request.passes:

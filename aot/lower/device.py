@@ -28,13 +28,13 @@ from aot.lower import (
     earlystart,
     imageneeds,
     imagenumber,
-    landings,
     lineinfo,
     loopmarks,
     needs,
     oldcode,
     search,
     sharedmemory,
+    switchblocks,
 )
 
 LOWERED_DIALECTS = ("llvm", "nvvm")
@@ -215,7 +215,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     _hide_device_functions(module)
     _name_assertion_files(module)
     _refuse_leftovers(module, target)
-    landings.separate(module)
+    switchblocks.separate(module)
     imagenumber.define(module)
     earlystart.insert(module)
     if lines:

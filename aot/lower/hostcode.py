@@ -18,7 +18,7 @@ from mlir.dialects import llvm
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import entries, externals, integerpowers, landings, launchcall, level, symbols
+from aot.lower import entries, externals, integerpowers, launchcall, level, switchblocks, symbols
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
 FIRST = {
@@ -91,7 +91,7 @@ def finish(module: mlir.Module, functions: Sequence[Function], source: str) -> s
     entries.add(module, functions, source)
     externals.drop_unused(module)
     _check(module)
-    landings.separate(module)
+    switchblocks.separate(module)
     mlir.verify(module, "host code")
     mlir.mark(module.context, "translating host code to LLVM IR")
     return str(llvm.translate_module_to_llvmir(module.operation))

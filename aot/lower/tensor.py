@@ -19,6 +19,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Capability
 from aot.lower import (
+    argmax,
     asserts,
     bufferize,
     buffers,
@@ -41,7 +42,6 @@ from aot.lower import (
     results,
     scaledfloats,
     schedule,
-    searches,
     settled,
     shapecheck,
     signature,
@@ -102,7 +102,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     precision.mark(module, options.precision)
     to_linalg(module, functions, options)
     functions = cost.estimate(module, functions)
-    searches.lower(module)
+    argmax.lower(module)
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)

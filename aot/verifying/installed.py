@@ -19,9 +19,9 @@ from typing import Any
 from packaging.tags import sys_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from aot import fileset, front
+from aot import fileset, splitfront
 from aot.errors import AotError, UsageError
-from aot.opened import MANIFEST, SCHEMA
+from aot.openedpackage import MANIFEST, SCHEMA
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _unpacked(wheel: Path, scratch: Path) -> Installed:
 def _folder(folder: Path, name: str = "") -> Installed:
     found = [folder / MANIFEST] if (folder / MANIFEST).is_file() else sorted(folder.glob(f"*/{MANIFEST}"))
     if not found:
-        front.check(folder, name or str(folder))
+        splitfront.check(folder, name or str(folder))
         if any(folder.glob("*.mlir")) or any(folder.glob("*.mlirbc")):
             raise UsageError(
                 f"'{name or folder}' is a folder of sources; name the wheel",
@@ -90,7 +90,7 @@ def _imported(name: str) -> Installed:
     if not places:
         raise UsageError(f"'{name}' is neither a wheel nor an installed package", hint="name a .whl file or a package")
     if not (Path(places[0]) / MANIFEST).is_file():
-        front.check(Path(places[0]), name)
+        splitfront.check(Path(places[0]), name)
         raise UsageError(f"the package '{name}' was not made by aot: it has no {MANIFEST}")
     return Installed(str(Path(places[0]).parent), name, _manifest(Path(places[0]) / MANIFEST))
 

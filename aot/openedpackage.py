@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot import fatbin, fileset, front
+from aot import fatbin, fileset, splitfront
 from aot.errors import AotError, LoweringError, MismatchError, UsageError
 
 MANIFEST = "aot.json"
@@ -80,9 +80,9 @@ def _wheel(path: Path) -> _Files:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            fronts = [name for name in names if name.rpartition("/")[2] == front.CONTENTS]
+            fronts = [name for name in names if name.rpartition("/")[2] == splitfront.CONTENTS]
             if fronts:
-                raise front.refusal(str(path), archive.read(fronts[0]))
+                raise splitfront.refusal(str(path), archive.read(fronts[0]))
             manifest = _only([name for name in names if name.rpartition("/")[2] == MANIFEST], MANIFEST, path)
             extension = _only([name for name in names if name.endswith(".so")], "extension (*.so)", path)
             return _Files(archive.read(manifest), archive.read(extension))
@@ -98,7 +98,7 @@ def _folder(path: Path) -> _Files:
         raise UsageError(f"'{path}' holds {len(wheels)} wheels", hint=f"name one, such as {wheels[-1]}")
     found = [path / MANIFEST] if (path / MANIFEST).is_file() else sorted(path.glob(f"*/{MANIFEST}"))
     if not found:
-        front.check(path, str(path))
+        splitfront.check(path, str(path))
     manifest = _only([str(each) for each in found], MANIFEST, path)
     package = Path(manifest).parent
     places = (package, package.parent)
