@@ -132,7 +132,6 @@ class Function:
     results: tuple[Result, ...]
     flags: tuple[str, ...] = ()
     """Sorted; of READS_DEVICE, HOST_SYNC, MESSAGES, FORK, SERIAL."""
-    location: Location = Location()
     doc: str = ""
     """Comment that stands above the function in its source; may be empty."""
     cpu: bool = False
@@ -179,7 +178,6 @@ class Kernel:
     """Architecture of images that hold it: ``sm_80`` that one and later ones, ``sm_90a`` exactly it; empty: all."""
     targets: tuple[str, ...] = ()
     """Targets whose image holds it; empty for a kernel that the source brought along compiled."""
-    location: Location = Location()
     doc: str = ""
 
 

@@ -25,7 +25,6 @@ from aot.model import (
     HostObject,
     Image,
     Kernel,
-    Location,
     PackageSpec,
     Result,
     ScalarType,
@@ -61,7 +60,6 @@ def softmax() -> CompiledSource:
         (Argument("x", rows), Argument("axis", ScalarType("i32"), "scalar")),
         (Result(rows),),
         doc='Softmax of each row, "numerically stable".\nRows may be empty: 0 x 128 \\ any.',
-        location=Location("kernels/softmax.mlir", 3, 1),
     )
     inplace = Function(
         "inplace", "aot_entry_softmax__inplace", "tensor", (Argument("out", rows, "destination"),), (Result(rows, 0),)

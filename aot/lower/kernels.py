@@ -136,7 +136,6 @@ def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
         priority=sizes.priority,
         max_block=block,
         needs=imageneeds.of(op),
-        location=mlir.location_of(op),
     )
 
 

@@ -135,7 +135,7 @@ def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> 
         for number, argument in enumerate(args)
     ]
     results = [_result(kind, end) for kind, end in zip(plain, ends, strict=True)]
-    return Function(name, "", level, tuple(args), tuple(results), location=mlir.location_of(op))
+    return Function(name, "", level, tuple(args), tuple(results))
 
 
 def _type_of(kind: ir.Type, what: str) -> ValueType:
