@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import children, codec, driver, fileset, scratch, verify
+from aot import children, codec, driver, fileset, scratch, told, verify
 from aot.errors import UsageError
 from aot.verifying import job, options
 from aot.verifying.installed import installed
@@ -50,6 +50,8 @@ class Benched:
     """Bytes per second of a copy, read and written."""
     copy_gpu: float | None
     rows: tuple[TimedRow, ...]
+    general: tuple[str, ...] = ()
+    """What is to be known of sources whose fast schedules were off."""
 
     @property
     def ok(self) -> bool:
@@ -95,7 +97,8 @@ def bench(request: BenchRequest) -> Benched:
     if not any(row.failed or row.median_s is not None for row in rows):
         reasons = "\n".join(f"  {row.function}: {row.note}" for row in rows)
         raise UsageError(f"nothing could be timed:\n{reasons}")
-    return Benched(found.package, found.manifest["version"], gpu, measured.cpu, measured.gpu, rows)
+    general = tuple(told.slower_modules(found.manifest)) if gpu and request.on != "cpu" else ()
+    return Benched(found.package, found.manifest["version"], gpu, measured.cpu, measured.gpu, rows, general)
 
 
 def _died(signature: Signature, note: str) -> TimedReport:
@@ -122,8 +125,8 @@ def _cells(row: TimedRow) -> list[str]:
 
 
 def remarks(found: Benched) -> list[str]:
-    """Why functions have no times."""
-    return [f"{row.function}: {row.note}" for row in found.rows if row.note]
+    """Why functions have no times, and why kernels are slow."""
+    return [*(f"{row.function}: {row.note}" for row in found.rows if row.note), *found.general]
 
 
 def verdict(found: Benched) -> str:

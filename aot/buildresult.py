@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot.report import plain_table
+from aot.wishes import GENERAL
 
 KEPT = "unchanged"
 """How a source came about that an earlier build had compiled; else ``built`` or ``cached``."""
@@ -37,12 +38,19 @@ class BuiltSource:
     blob_bytes: int
     skipped: tuple[str, ...]
     notes: tuple[str, ...]
+    schedules: str
+    """``fast``, or ``general`` where those were off."""
     general: tuple[str, ...]
     """What the general schedule does: ``function: operation: reason``."""
     how: str
     """``built``, ``cached`` or ``unchanged``."""
     seconds: float
     """That its job took."""
+
+    @property
+    def slower(self) -> bool:
+        """Whether functions of it could have faster kernels."""
+        return self.schedules == GENERAL and bool(self.general)
 
 
 @dataclass(frozen=True)

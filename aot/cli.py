@@ -26,6 +26,7 @@ import click
 from aot import __version__, cachecommand, commands, fileset, report
 from aot.configvalues import COMPRESS
 from aot.errors import AotError, Interrupted
+from aot.wishes import SCHEDULES
 
 BUG = 70
 """Exit code of a bug of ours; the others are those of the errors."""
@@ -54,6 +55,7 @@ def cli() -> None:
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
 @click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
 @click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")
+@click.option("--schedules", type=click.Choice(SCHEDULES), help="general: soon built, slow to run.  [default: fast]")
 @click.option("--lineinfo", is_flag=True, help="Machine code says which line of the source it comes from.")
 @click.option("--split-archs", is_flag=True, help="A package for each generation of GPUs, and one in front of them.")
 @click.option("--toolkit", metavar="DIR", help="CUDA toolkit to use instead of the one from PyPI.")

@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from aot import fileset, wishes
 from aot.configvalues import BUILD_KEYS, PACKAGE_KEYS, SOURCE_KEYS, Check
 from aot.errors import ConfigError
-from aot.wishes import Wish
+from aot.wishes import FAST, Wish
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,6 +53,7 @@ class BuildSettings:
     toolkit: str | None = None
     """A folder, seen from the file's own folder."""
     hosts: tuple[str, ...] | None = None
+    schedules: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,12 @@ class SourceSettings:
     """What rows of a softmax are that have nothing but minus infinity."""
     passes: tuple[str, ...] = ()
     """MLIR passes that run on the parsed source before anything else."""
+    schedules: str = ""
+    """Of functions of which nothing else is said: ``fast`` ones, or ``general``; empty: what holds for the build."""
     wishes: tuple[Wish, ...] = ()
     """Schedules of its functions."""
+    tuned: tuple[Wish, ...] = ()
+    """Those that were measured, of functions of which the user says nothing."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,15 @@ class Config:
     """Dotted key -> its line, for messages."""
     tuned: str = ""
     """Where further schedules were read; empty when there is no such file."""
+    schedules: str | None = None
+    """What the command line says of them, for all sources."""
 
     def source(self, name: str) -> SourceSettings:
-        """Settings of one source."""
-        return self.sources.get(name, SourceSettings())
+        """Settings of one source, with nothing left to settle."""
+        own = self.sources.get(name, SourceSettings())
+        settled = self.schedules or own.schedules or self.build.schedules or FAST
+        # What was measured is one fast schedule beside others.
+        return replace(own, schedules=settled, wishes=own.wishes + (own.tuned if settled == FAST else ()), tuned=())
 
     def place(self, key: str) -> str:
         """``file:line`` of a dotted key, or the file alone; what has no line is in the other file, if there is one."""

@@ -37,17 +37,18 @@ def load(folder: Path, *, with_tuned: bool = True) -> Config:
     """The config of a folder; the default one when it has neither file."""
     own = config.load(folder / config.FILE_NAME)
     tuned = config.load(folder / TUNED_NAME) if with_tuned else Config()
+    nothing = SourceSettings()
     for section, settings in (("package", tuned.package), ("build", tuned.build)):
         if settings != type(settings)():
             raise ConfigError(f"{tuned.place(section)}: [{section}]: {_ONLY}", hint=_INSTEAD)
     for name, found in tuned.sources.items():
-        if replace(found, wishes=()) != SourceSettings():
+        if replace(found, wishes=()) != nothing:
             raise ConfigError(f"{tuned.place(f'source.{name}')}: [source.{name}]: {_ONLY}", hint=_INSTEAD)
-    more = {name: _with_tuned(own.source(name), found.wishes) for name, found in tuned.sources.items()}
+    more = {name: _with_tuned(own.sources.get(name, nothing), found.wishes) for name, found in tuned.sources.items()}
     return replace(own, path=own.path or tuned.path, tuned=tuned.path, sources={**own.sources, **more})
 
 
 def _with_tuned(own: SourceSettings, tuned: Sequence[Wish]) -> SourceSettings:
     """Settings with wishes for the functions of which the user says nothing."""
     said = {wish.function for wish in own.wishes}
-    return replace(own, wishes=(*own.wishes, *(each for each in tuned if each.function not in said)))
+    return replace(own, tuned=tuple(each for each in tuned if each.function not in said))

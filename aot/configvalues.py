@@ -14,6 +14,7 @@ from typing import Any
 from aot import archlist, naming, wishes
 from aot.arch import CURRENT
 from aot.errors import AotError
+from aot.wishes import SCHEDULES
 
 COMPRESS = ("none", "fast", "size", "auto")
 CUDA = (12, 13)
@@ -82,6 +83,7 @@ BUILD_KEYS: Mapping[str, Check] = {
     "cuda": _choice(*CUDA),
     "toolkit": _text,
     "hosts": _hosts,
+    "schedules": _choice(*SCHEDULES),
 }
 SOURCE_KEYS: Mapping[str, Check] = {
     "archs": _archs,
@@ -90,6 +92,7 @@ SOURCE_KEYS: Mapping[str, Check] = {
     "precision": _choice("f32", "tf32"),
     "fully-masked": _choice("nan", "zero"),
     "passes": _texts,
+    "schedules": _choice(*SCHEDULES),
     "function": lambda value: "",
 }
 """``function`` is checked by ``wishes``, with places of its own."""

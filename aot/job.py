@@ -19,7 +19,7 @@ from pathlib import Path
 from aot import codec, errors, fileset
 from aot.errors import AotError, Diagnostic, DiskError
 from aot.model import CompiledSource
-from aot.wishes import Wish
+from aot.wishes import FAST, Wish
 
 RESULT, FAILURE, BLOB, LOG, COST = "source.json", "error.json", "blob.fatbin", "worker.log", "cost.json"
 FIRST_DUMP = "00-source.mlir"
@@ -75,6 +75,8 @@ class CompileJob:
     precision: str = "f32"
     """Of products of f32 matrices, where the source does not say it."""
     fully_masked: str = "nan"
+    schedules: str = FAST
+    """Of tensor-level functions for which there is no wish."""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ def _built(source: CompiledSource) -> BuiltSource:
         blob_bytes=len(binary.data) if binary else 0,
         skipped=source.skipped,
         notes=source.notes,
+        schedules=source.schedules,
         general=source.general,
         how=KEPT,
         seconds=0.0,

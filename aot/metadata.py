@@ -76,6 +76,7 @@ def module(source: CompiledSource) -> dict[str, Any]:
         "kernels": [_kernel(source, kernel) for kernel in source.kernels],
         "skipped": list(source.skipped),
         "notes": list(source.notes),
+        "schedules": source.schedules,
         "general": list(source.general),
         "remarks": list(source.remarks),
         "passthrough": list(source.passthrough),

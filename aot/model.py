@@ -1,8 +1,7 @@
 """The values that travel between stages: plain frozen dataclasses, no behaviour beyond small queries.
 
 ``sources`` -> ``lower`` -> LoweredSource -> ``binary``/``host`` -> CompiledSource -> ``metadata`` -> manifest ->
-``package`` -> FileSet -> ``wheel``. All of it can be written as JSON and read back (``aot.codec``): sources are
-compiled in processes of their own.
+``package`` -> FileSet -> ``wheel``. All of it can be written as JSON and read back (``aot.codec``), elsewhere.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aot.tiling import Tiling
+from aot.wishes import FAST
 
 TENSOR, LAUNCH, KERNEL = "tensor", "launch", "kernel"
 """Levels of a function: linalg on values; gpu.launch with host code; a kernel without host code."""
@@ -256,6 +256,8 @@ class CompiledSource:
     skipped: tuple[str, ...] = ()
     """Requested archs that aot.toml leaves out for this source."""
     notes: tuple[str, ...] = ()
+    schedules: str = FAST
+    """Of tensor-level functions of which the user says nothing else: ``fast`` or ``general``."""
     general: tuple[str, ...] = ()
     """What the general schedule does at tensor level: ``function: operation: reason``."""
     remarks: tuple[str, ...] = ()

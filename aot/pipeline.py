@@ -157,7 +157,7 @@ def _since(start: float) -> float:
 
 
 def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
-    file = source.file
+    file, settings = source.file, source.settings
     return CompileJob(
         name=file.name,
         path=file.path,
@@ -174,11 +174,12 @@ def _job(planned: Plan, source: PlannedSource, tool: str) -> CompileJob:
         compress=planned.compress,
         lineinfo=planned.lineinfo,
         only=planned.only,
-        accumulate=source.accumulate,
-        precision=source.precision,
-        fully_masked=source.fully_masked,
-        passes=source.passes,
-        wishes=source.wishes,
+        accumulate=settings.accumulate,
+        precision=settings.precision,
+        fully_masked=settings.fully_masked,
+        schedules=settings.schedules,
+        passes=settings.passes,
+        wishes=settings.wishes,
         toolkit=planned.toolkit,
         cuda=planned.cuda,
         dump=str(planned.dump / file.name) if planned.dump else None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aot import (
@@ -31,14 +31,14 @@ from aot import (
     toolchain,
 )
 from aot.arch import PTX, Target, coverage_note, default_ptx
-from aot.config import Config
+from aot.config import Config, SourceSettings
 from aot.engine import LOCAL, Engine
 from aot.errors import ArchUnfit, UsageError
 from aot.freethreaded import FreeThreaded
 from aot.selection import Selection
 from aot.sources import SourceFile
 from aot.toolchain import Toolchain
-from aot.wishes import Wish
+from aot.wishes import known_schedules
 
 ARCHS_VARIABLE = "AOT_ARCHS"
 DEFAULT_VERSION = "0.1.0"
@@ -69,6 +69,8 @@ class BuildRequest:
     jobs: int | None = None
     ptx: bool | None = None
     compress: str | None = None
+    schedules: str | None = None
+    """``fast``, or ``general`` for the general schedule wherever ``aot.toml`` names none for a function."""
     lineinfo: bool = False
     """Machine code says which line it comes from."""
     toolkit: str | None = None
@@ -104,11 +106,8 @@ class PlannedSource:
 
     file: SourceFile
     selection: Selection
-    accumulate: str
-    precision: str
-    fully_masked: str
-    passes: tuple[str, ...]
-    wishes: tuple[Wish, ...]
+    settings: SourceSettings
+    """With nothing left to settle."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,8 @@ def _settings(request: BuildRequest) -> tuple[Path, Config]:
     """The first source's folder, and the settings of the one folder that has some."""
     found = folders(request.sources)
     place = configfiles.place(found)
-    return found[0], configfiles.load(place, with_tuned=request.tuned) if place else Config()
+    settings = configfiles.load(place, with_tuned=request.tuned) if place else Config()
+    return found[0], replace(settings, schedules=known_schedules(request.schedules))
 
 
 def _names(request: BuildRequest, settings: Config, folder: Path) -> PackageNames:
@@ -253,9 +253,7 @@ def _select(
         place = f"{settings.place(f'source.{source.name}')}: [source.{source.name}]"
         picked = selection.for_source(requested.targets, own, place, automatic_ptx=automatic_ptx)
         if picked.picks or requested.host:
-            chosen.append(
-                PlannedSource(source, picked, own.accumulate, own.precision, own.fully_masked, own.passes, own.wishes)
-            )
+            chosen.append(PlannedSource(source, picked, own))
         else:
             left_out.append(source.name)
     if not chosen:

@@ -9,12 +9,14 @@ schedule than the general one; and details for those who ask with ``-v``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from aot.buildresult import BuildResult, BuiltSource, size
+from aot.buildresult import MOST_NAMED, BuildResult, BuiltSource, size
 from aot.model import CompiledSource, Kernel
 from aot.report import Reporter
 from aot.tiling import Tiling
+from aot.wishes import FAST, GENERAL
 
 
 def notes(built: BuiltSource) -> Iterator[str]:
@@ -23,7 +25,7 @@ def notes(built: BuiltSource) -> Iterator[str]:
     if built.skipped:
         why = f"[source.{built.name}] in aot.toml, or the targets of its own gpu.modules, leave that out"
         yield f"not built for {', '.join(built.skipped)}: {why}"
-    if built.general:
+    if built.general and built.schedules == FAST:
         more = len(built.general) - 1
         yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"
 
@@ -38,11 +40,32 @@ def tell_notes(result: BuildResult, before: Sequence[str], tell: Reporter) -> No
     for each in result.sources:
         for note in notes(each):
             tell.note(f"{each.path}: {note}")
+    for note in slower([each.name for each in result.sources if each.slower], len(result.sources)):
+        tell.note(note)
+
+
+def slower(general: Sequence[str], count: int) -> Iterator[str]:
+    """What the user should know of the sources, of ``count``, whose fast schedules are off.
+
+    >>> list(slower(["a", "b"], 3))
+    ['general schedules for a, b: kernels are slower than by default']
+    """
+    if general:
+        some = ", ".join(general) if len(general) <= MOST_NAMED else f"{len(general)} of {count} sources"
+        yield f"general schedules{'' if len(general) == count else f' for {some}'}: kernels are slower than by default"
+
+
+def slower_modules(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The same of a package."""
+    modules = manifest["modules"]
+    general = [each["name"] for each in modules if each.get("schedules") == GENERAL and each["general"]]
+    return slower(general, len(modules))
 
 
 def details(compiled: CompiledSource) -> Iterator[str]:
     """How every kernel was made, why not otherwise, and how long its code is."""
-    yield from (f"general schedule: {each}" for each in compiled.general[1:])
+    # The first one is a note, where it is news.
+    yield from (f"general schedule: {each}" for each in compiled.general[int(compiled.schedules == FAST) :])
     yield from compiled.remarks
     yield from (f"{each.name}: {made(each, each.tiling)}" for each in compiled.kernels if each.tiling is not None)
     yield from (f"{each.name}: code: {sizes}" for each in compiled.kernels if (sizes := code(each, compiled)))

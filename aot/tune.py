@@ -26,6 +26,7 @@ from aot.tunechoice import Choosable, TuneRequest, choosable, folder
 from aot.tunedfile import Pick
 from aot.verifying.installed import installed
 from aot.verifying.job import Sizes
+from aot.wishes import FAST
 
 COLUMNS = ("function", "region", "candidate", "median", "of default", "")
 OFFERED = ("function", "region", "candidate", "")
@@ -147,7 +148,7 @@ def _check_names(request: TuneRequest, functions: Sequence[str], tell: Reporter)
     with scratch.folder("tune") as place:
         build = pipeline.BuildRequest(
             request.sources, archs="native", ptx=False, name="tuned", jobs=request.jobs, out=str(place / "dist"),
-            work=str(place / "build"), tuned=False,
+            work=str(place / "build"), schedules=FAST, tuned=False,
         )  # fmt: skip
         pipeline.build(build, tell)
         found = installed(str(place / "dist"), place / "package")

@@ -138,7 +138,7 @@ def _failures(names: list[str], objects: Path) -> dict[str, str]:
 
 def _files(course: Course, named: Mapping[str, Candidate]) -> dict[str, bytes]:
     """The folder of sources: copies of one, and tables for each."""
-    file, own = course.source.file, course.source
+    file, own = course.source.file, course.source.settings
     lines = ["edition = 1"]
     files: dict[str, bytes] = {}
     for name in (DEFAULT, *named):

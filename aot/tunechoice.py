@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot import configfiles, pipeline, plan, scratch, tunecandidates
+from aot.config import Config
 from aot.errors import UsageError
 from aot.model import TENSOR, CompiledSource
 from aot.plan import PlannedSource
-from aot.report import Reporter
+from aot.report import Reporter, Silent
 from aot.tunecandidates import Candidate
 from aot.verifying import options
-from aot.wishes import ATTENTIONS, PRODUCTS, WORSE_ATTENTION, check_functions
+from aot.wishes import ATTENTIONS, FAST, GENERAL, PRODUCTS, WORSE_ATTENTION, check_functions
 
 BUDGET_S = 600.0
 MOST = 18
@@ -68,7 +69,7 @@ def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[C
     """Regions with candidates, as they are built without a word of the user's; needs no GPU when ``archs`` is given."""
     options.extents(request.dims)
     options.ranges(request.ranges)
-    configfiles.load(folder(request))
+    _tell_of_general(configfiles.load(folder(request)), reporter or Silent())
     with scratch.folder("tune") as place:
         build = pipeline.BuildRequest(
             request.sources,
@@ -76,21 +77,28 @@ def choosable(request: TuneRequest, reporter: Reporter | None = None) -> tuple[C
             ptx=False,
             jobs=request.jobs,
             work=str(place / "build"),
+            schedules=FAST,
             tuned=False,
         )
         planned = {each.file.name: each for each in plan.plan(build).sources}
         with_tuned = plan.plan(dataclasses.replace(build, tuned=True)).sources
         compiled = pipeline.compiled(build, reporter)
     for made, source in zip(compiled, with_tuned, strict=True):
-        check_functions(source.wishes, [each.name for each in made.functions if each.level == TENSOR])
+        check_functions(source.settings.wishes, [each.name for each in made.functions if each.level == TENSOR])
     found = [each for made in compiled for each in _regions(planned[made.name], made)]
-    spoken = tuple(f"{name}.{wish.function}" for name, each in planned.items() for wish in each.wishes)
+    spoken = tuple(f"{name}.{wish.function}" for name, each in planned.items() for wish in each.settings.wishes)
     return tuple(_chosen(found, request.functions, dict.fromkeys(spoken)))
+
+
+def _tell_of_general(settings: Config, tell: Reporter) -> None:
+    """Fast schedules are what is tuned, also where builds leave them out."""
+    if GENERAL in (settings.build.schedules, *(each.schedules for each in settings.sources.values())):
+        tell.note(f"{settings.path} switches fast schedules off, and with them what is found here; tuned are fast ones")
 
 
 def _regions(source: PlannedSource, made: CompiledSource) -> Iterator[Choosable]:
     """Regions of functions for which ``aot.toml`` does not speak; a region's first kernel is its best one."""
-    spoken = {wish.function for wish in source.wishes}
+    spoken = {wish.function for wish in source.settings.wishes}
     names = [each.name for each in made.functions if each.level == TENSOR and each.name not in spoken]
     attended = [each for name in names for each in _attention(source, name, made)]
     yield from attended

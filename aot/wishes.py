@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot.errors import ConfigError
+from aot.errors import ConfigError, UsageError
 from aot.tiling import Tiling
 
 SCHEDULE, REGION = "schedule", "region"
+FAST, GENERAL = SCHEDULES = ("fast", "general")
+"""What functions without a table get: the best schedule of their class, or the one that is correct for everything."""
 WGMMA, MMA = PRODUCTS = ("wgmma", "mma")
 """Schedules of products; they hold for all products of a function, and for nothing else in it."""
 FLASH, MMA_FLASH, HOPPER_DECODE, DECODE = ATTENTIONS = ("flash", "mma-flash", "hopper-decode", "decode")
@@ -141,6 +143,13 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """``; did you mean 'x'?`` when one of the known words is near."""
     near = difflib.get_close_matches(word, known, 1, 0.6)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def known_schedules(said: str | None) -> str | None:
+    """What the command line says of all functions; UsageError for a word that nobody knows."""
+    if said is not None and said not in SCHEDULES:
+        raise UsageError(f"unknown schedules '{said}'{nearest(said, SCHEDULES)}; choose {' or '.join(SCHEDULES)}")
+    return said
 
 
 def check_functions(wishes: Iterable[Wish], functions: Sequence[str]) -> None:

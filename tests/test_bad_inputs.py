@@ -170,6 +170,7 @@ FAULTS = (
     fine("version_is_none", 2, r"'first' is no version", "--version first"),
     fine("unknown_option", 2, r"No such option '--arch'.*--archs", "--arch sm_80"),
     fine("unknown_choice", 2, r"(?s)'zip' is not one of 'none', 'fast'", "--compress zip"),
+    fine("unknown_schedules", 2, r"(?s)'quick' is not one of 'fast', 'general'", "--schedules quick"),
     fine("contradicting_options", 2, r"--toolkit and --cuda exclude each other", "--toolkit x --cuda 12"),
     fine("jobs_from_environment", 2, r"MAX_JOBS='many' is no number of jobs", MAX_JOBS="many"),
     # Tools and the disk
@@ -234,8 +235,12 @@ def test_a_fault_ends_in_one_message(
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a build says about each broken source."""
+    return told_in(tmp_path_factory.mktemp("broken"))
+
+
+def told_in(folder: Path, *options: str) -> dict[str, str]:
     """What one build of all broken sources says about each, by project; a project's files begin with its name."""
-    folder = tmp_path_factory.mktemp("broken")
     settings = ["edition = 1"]
     for fault in BROKEN:
         for path in (PROJECTS / fault.name).iterdir():
@@ -245,6 +250,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                 shutil.copy(path, folder / f"{fault.name}-{path.name}")
     (folder / "aot.toml").write_text("\n".join(settings))
     command = [sys.executable, "-m", "aot", "build", ".", "--archs", "sm_80", "--name", "broken", "--no-ptx", "-j", "2"]
+    command += options
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -255,12 +261,16 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert said, progress
     starts = sorted((said.index(f"{fault.name}-"), fault.name) for fault in BROKEN)
     ends = [start for start, _ in starts[1:]] + [len(said)]
-    return {name: said[start:end] for (start, name), end in zip(starts, ends, strict=True)}
+    return {n: said[at:end].replace(str(folder), "") for (at, n), end in zip(starts, ends, strict=True)}
 
 
 @pytest.mark.parametrize("fault", BROKEN, ids=[fault.name for fault in BROKEN])
 def test_a_broken_source_is_told_of(fault: Fault, told: dict[str, str]) -> None:
     assert re.search(fault.message, told[fault.name]), told[fault.name]
+
+
+def test_schedules_are_no_part_of_an_error(told: dict[str, str], tmp_path: Path) -> None:
+    assert told_in(tmp_path, "--schedules", "general") == told
 
 
 def test_how_the_build_is_done_is_no_part_of_an_error(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

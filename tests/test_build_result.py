@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from builtpackage import Built
+from builtpackage import Built, Heard
 
 from aot import buildresult, pipeline, told
 from aot.buildresult import BuildResult, BuiltSource
@@ -23,7 +23,8 @@ def source(name: str, *sizes: int) -> BuiltSource:
         blob_bytes=sum(sizes),
         skipped=(),
         notes=(),
-        general=(),
+        schedules="fast",
+        general=("f: linalg.generic: a contraction", "f: linalg.fill: a contraction"),
         how="built",
         seconds=0.25,
     )
@@ -73,8 +74,33 @@ def test_images_have_the_sizes_of_the_container(built: Built) -> None:
         assert each.blob_bytes * 0.5 < sum(each.image_bytes) < each.blob_bytes
 
 
+GENERAL = ("f: all of it: fast schedules are off",)
+
+
+@pytest.mark.parametrize(
+    ("of_small", "of_large", "notes"),
+    [
+        (None, None, ["general schedule: f: linalg.generic: a contraction (and 1 more: -v)"] * 2),
+        (GENERAL, GENERAL, ["general schedules: kernels are slower than by default"]),
+        (GENERAL, (), ["general schedules for small: kernels are slower than by default"]),
+        ((), (), []),
+    ],
+    ids=["fast", "all", "one has nothing to schedule", "none has"],
+)
+def test_one_note_says_that_fast_schedules_are_off(
+    of_small: tuple[str, ...] | None, of_large: tuple[str, ...] | None, notes: list[str]
+) -> None:
+    heard = Heard()
+    sources = [
+        each if left is None else dataclasses.replace(each, schedules="general", general=left)
+        for each, left in zip(RESULT.sources, (of_small, of_large), strict=True)
+    ]
+    told.tell_notes(dataclasses.replace(RESULT, sources=tuple(sources)), (), heard)
+    assert [each.partition(".mlir: ")[2] or each for each in heard.notes] == notes
+
+
 def test_what_was_asked_for_and_left_out_is_a_note() -> None:
-    notes = list(told.notes(dataclasses.replace(source("small", 896), skipped=("sm_80",))))
+    notes = list(told.notes(dataclasses.replace(source("small", 896), skipped=("sm_80",), general=())))
     assert notes == [
         "not built for sm_80: [source.small] in aot.toml, or the targets of its own gpu.modules, leave that out"
     ]

@@ -27,6 +27,7 @@ compress = "size"
 cuda = 12
 toolkit = "cuda"
 hosts = ["x86-64", "aarch64"]
+schedules = "general"
 
 [source.softmax]
 accumulate = "native"
@@ -36,6 +37,7 @@ passes = ["canonicalize", "cse"]
 
 [source.wgmma]
 archs = "sm_90a"
+schedules = "fast"
 
 [source.mma]
 min-arch = "sm_80"
@@ -52,17 +54,23 @@ width = 1
 def test_a_full_file_is_read() -> None:
     read = config.parse(FULL, "aot.toml")
     assert read.package == config.PackageSettings("demo-kernels", "2.1", "Kernels", "Apache-2.0")
-    assert read.build == config.BuildSettings(("sm_80", "9.0a"), False, "size", 12, "cuda", ("x86-64", "aarch64"))
+    hosts = ("x86-64", "aarch64")
+    assert read.build == config.BuildSettings(("sm_80", "9.0a"), False, "size", 12, "cuda", hosts, "general")
     assert read.source("softmax") == config.SourceSettings(
-        accumulate="native", precision="tf32", fully_masked="zero", passes=("canonicalize", "cse")
+        accumulate="native",
+        precision="tf32",
+        fully_masked="zero",
+        passes=("canonicalize", "cse"),
+        schedules="general",
     )
-    assert read.source("wgmma").archs == ("sm_90a",)
+    assert read.source("wgmma") == config.SourceSettings(archs=("sm_90a",), schedules="fast")
     assert read.source("mma").min_arch == "sm_80"
     assert read.source("norm").wishes == (
-        Wish("forward", 0, "row", (("threads", 256),), "aot.toml:29: [source.norm.function.forward]"),
-        Wish("forward", 2, "", (("width", 1),), "aot.toml:33: [source.norm.function.forward.region.2]"),
+        Wish("forward", 0, "row", (("threads", 256),), "aot.toml:31: [source.norm.function.forward]"),
+        Wish("forward", 2, "", (("width", 1),), "aot.toml:35: [source.norm.function.forward.region.2]"),
     )
-    assert read.source("other") == config.SourceSettings()
+    assert read.source("other") == config.SourceSettings(schedules="general")
+    assert config.Config().source("other") == config.SourceSettings(schedules="fast")
 
 
 def test_no_file_means_defaults(tmp_path: Path) -> None:
@@ -88,6 +96,8 @@ FAULTS = [
     ("archs empty", "edition = 1\n[build]\narchs = []", r"build\.archs: architectures are needed"),
     ("cuda unknown", "edition = 1\n[build]\ncuda = 11", r"build\.cuda: one of 12, 13 is needed; got 11"),
     ("compress near", 'edition = 1\n[build]\ncompress = "sise"', r"'none', .*did you mean 'size'\?; got 'sise'"),
+    ("schedules near", 'edition = 1\n[build]\nschedules = "genral"', r"'fast', 'general' is needed; .* 'general'\?"),
+    ("schedules of a source", "edition = 1\n[source.a]\nschedules = 1", r"source\.a\.schedules: one of 'fast', 'gener"),
     ("host unknown", 'edition = 1\n[build]\nhosts = ["arm64"]', r"build\.hosts: one of 'x86-64', 'aarch64' is needed"),
     ("passes not texts", "edition = 1\n[source.a]\npasses = [1]", r":3: source\.a\.passes: a list of texts"),
     (

@@ -135,6 +135,30 @@ LOOP = (
 )
 
 
+def test_schedules_that_are_off_are_told_and_make_another_package(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    for name, text in {"kernel.mlir": KERNEL, "tensor.mlir": TENSOR}.items():
+        (tmp_path / "kernels" / name).write_text(text)
+    note = "general schedules for tensor: kernels are slower than by default"
+    runs = (
+        ("general", "built", "general", [note]),
+        ("fast", "built", "pointwise", []),
+        ("general", "cached", "general", [note]),
+    )
+    for schedules, how, of_kernel, notes in runs:
+        built = build_in(tmp_path, archs="sm_80", ptx=False, cache=str(tmp_path / "cache"), schedules=schedules)
+        assert {(each.how, each.schedules) for each in built.result.sources} == {(how, schedules)}
+        assert [each for each in built.heard.notes if "schedules" in each] == notes
+        shown = inspection.inspect(str(built.result.wheel))
+        assert (note in inspection.text(shown)) == bool(notes)
+        kernel, tensor = shown.package.manifest["modules"]
+        assert (kernel["schedules"], tensor["schedules"], tensor["kernels"][0]["schedule"]) == (
+            schedules,
+            schedules,
+            of_kernel,
+        )
+
+
 def test_passes_of_a_source_run_first(tmp_path: Path) -> None:
     """A pipeline of the user's that ends in gpu.launch makes the function launch level."""
     kernels = tmp_path / "kernels"

@@ -60,6 +60,34 @@ def test_settings_win_over_defaults_the_environment_over_them_and_options_over_a
     assert (found.package.name, found.package.version, found.compress) == ("asked", "3", "fast")
 
 
+SPOKEN = '[source.two]\nschedules = "fast"\n[source.two.function.f]\nthreads = 8\n[build]\nschedules = "general"\n'
+MEASURED = "".join(f"[source.{name}.function.{each}]\nwidth = 1\n" for name in ("one", "two") for each in "fg")
+
+
+@pytest.mark.parametrize(
+    ("asked", "schedules", "functions"),
+    [
+        (None, "general fast", {"two": "fg"}),
+        ("fast", "fast fast", {"one": "fg", "two": "fg"}),
+        ("general", "general general", {"two": "f"}),
+    ],
+)
+def test_schedules_of_a_build_a_source_and_a_function(
+    asked: str | None, schedules: str, functions: dict[str, str]
+) -> None:
+    """What was measured is left out where fast schedules are off; what the user says of a function holds."""
+    Path("my kernels/aot.tuned.toml").write_text(f"edition = 1\n{MEASURED}")
+    found = made(SPOKEN, schedules=asked).sources
+    assert " ".join(each.settings.schedules for each in found) == schedules
+    wished = {each.file.name: "".join(sorted({wish.function for wish in each.settings.wishes})) for each in found}
+    assert {name: all_ for name, all_ in wished.items() if all_} == functions
+
+
+def test_unknown_schedules() -> None:
+    with pytest.raises(AotError, match="unknown schedules 'genral'; did you mean 'general'\\?; choose fast or general"):
+        made(schedules="genral")
+
+
 def test_ptx_that_is_named_replaces_the_automatic_one() -> None:
     assert images(made(archs="sm_80,sm_90,compute_80"))["one"] == "sm_80 sm_90 compute_80"
     assert images(made(archs="8.0;9.0+PTX"))["one"] == "sm_80 sm_90 compute_90"

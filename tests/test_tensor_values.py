@@ -7,6 +7,7 @@ The names of libc's functions are left out: only a package renames what it compi
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hazard_calls import HAZARDS
 from ops_table import OPS, sources
 
 from aot.lower import tensor
+from aot.wishes import FAST, GENERAL, SCHEDULES
 
 TESTS = Path(__file__).parent
 FOLDERS = {
@@ -42,8 +44,9 @@ def source_text(place: str, source: str) -> str:
 
 
 @functools.cache
-def program(place: str, source: str) -> cpurun.Program:
-    return cpurun.build(source_text(place, source), options=tensor.Options(wide_accumulation=source != "native_halves"))
+def program(place: str, source: str, schedules: str = FAST) -> cpurun.Program:
+    options = tensor.Options(wide_accumulation=source != "native_halves", schedules=schedules)
+    return cpurun.build(source_text(place, source), options=options)
 
 
 def tensor_level(place: str, call: Call) -> bool:
@@ -66,10 +69,35 @@ def check(call: Call, host: tuple[Any, ...], given: tuple[Any, ...], results: li
 
 @pytest.mark.parametrize(("place", "call"), CHOSEN, ids=[f"{p}-{c.source}.{c.function}-{c.id}" for p, c in CHOSEN])
 def test_values(place: str, call: Call) -> None:
+    same_as_reference(program(place, call.source), call)
+
+
+def same_as_reference(built: cpurun.Program, call: Call) -> None:
     host = arguments(call)
     given = tuple(np.copy(a) if isinstance(a, np.ndarray) else a for a in host)
-    outcome = program(place, call.source).call(call.function, *given)
-    check(call, host, given, outcome.results)
+    check(call, host, given, built.call(call.function, *given).results)
+
+
+WITHOUT_FAST = {
+    "examples": "attention layernorm matmul rmsnorm softmax",
+    "cases": "embedding int8_matmul masks slices sums",
+    "hazards": "booleans control halves native_halves results softmaxes",
+    "tensor_ops": "convolutions movement poolings products reductions",
+}
+SLOW = [(place, call) for place, call in CALLS if call.source in WITHOUT_FAST[place].split()]
+
+
+@pytest.mark.parametrize(("place", "call"), SLOW, ids=[f"{p}-{c.source}.{c.function}-{c.id}" for p, c in SLOW])
+def test_values_without_fast_schedules(place: str, call: Call) -> None:
+    same_as_reference(program(place, call.source, GENERAL), call)
+
+
+@pytest.mark.parametrize(("place", "source"), sorted({(place, call.source) for place, call in SLOW}))
+def test_what_a_caller_sees_is_the_same_without_fast_schedules(place: str, source: str) -> None:
+    fast, slow = (program(place, source, each).lowered for each in SCHEDULES)
+    assert (slow.functions, slow.messages) == (fast.functions, fast.messages)
+    kernels = set(re.findall(r'aot\.schedule = "([\w-]+)"', program(place, source, GENERAL).ir))
+    assert kernels <= {"general", "one-thread"}, kernels
 
 
 @pytest.mark.parametrize(("lengths", "text"), [((4, 5), "one length"), ((4, 4), "sum of y is zero")])

@@ -101,7 +101,7 @@ def test_candidates_are_built_with_the_settings_of_their_source(tmp_path: Path) 
     files = tunebuild._files(course, {"c1": Candidate("long-row", (("threads", 64),))})
     written = config.parse(files["aot.toml"].decode(), "aot.toml")
     expected = config.parse(f"edition = 1\n[source.s]\n{own}\n", "").source("s")
-    assert [replace(each, wishes=()) for each in written.sources.values()] == [expected, expected]
+    assert [replace(written.source(each), wishes=()) for each in written.sources] == [expected, expected]
     wishes = [[(each.region, each.schedule, each.sizes) for each in one.wishes] for one in written.sources.values()]
     assert wishes == [[(1, "row", ())], [(1, "row", ()), (2, "long-row", (("threads", 64),))]]
 
@@ -395,6 +395,15 @@ def test_functions_that_aot_toml_speaks_of_are_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "something to tune (GPU code of tensor-level functions has); left alone, since aot.toml has" in done.stderr
     assert "tables for them: double.double" in done.stderr
+
+
+def test_fast_schedules_are_tuned_where_builds_have_none(tmp_path: Path) -> None:
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    (tmp_path / "aot.toml").write_text('edition = 1\n[build]\nschedules = "general"\n')
+    done = tuned(tmp_path, "--list", "--archs", "sm_90")
+    assert done.returncode == 0, done.stderr
+    assert "double.double  1       pointwise: width 1" in done.stdout
+    assert "aot.toml switches fast schedules off, and with them what is found here; tuned are fast ones" in done.stderr
 
 
 def test_what_there_is_no_time_for_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

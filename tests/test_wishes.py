@@ -175,6 +175,39 @@ def test_a_convolution_alone_is_told_to_have_the_general_schedule() -> None:
     assert [each.partition(" (line")[0] for each in told] == ["f: linalg.conv_2d_nchw_fchw"]
 
 
+PRODUCT = """
+func.func @product(%a: tensor<?x64xf32>, %b: tensor<64x64xf32>, %c: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %y = linalg.matmul ins(%a, %b : tensor<?x64xf32>, tensor<64x64xf32>) outs(%c : tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("table", "made"),
+    [
+        ("", {"two: general", "product: general"}),
+        ("[source.s.function.two.region.2]\nwidth = 1", {"two: row", "two: transpose", "product: general"}),
+        ('[source.s.function.two.region.2]\nschedule = "general"', {"two: row", "two: general", "product: general"}),
+        ('[source.s.function.two]\nschedule = "general"', {"two: general", "product: general"}),
+        ('[source.s.function.product]\nschedule = "mma"', {"two: general", "product: mma"}),
+    ],
+)
+def test_without_fast_schedules_functions_with_a_table_have_what_it_says(table: str, made: set[str]) -> None:
+    wished = config.parse(f"edition = 1\n{table}", "aot.toml").source("s").wishes
+    options = Options(schedules="general", wishes=wished, precision="tf32", capabilities=((8, 0),))
+    with mlir.context() as ctx:
+        module = mlir.parse((TWO + PRODUCT).encode(), "test.mlir", ctx)
+        done = tensor.lower(module, {}, options, mlir.no_dump)
+        launches = [op for op in mlir.walk(done.module) if op.name == "gpu.launch"]
+        functions = [next(each for each in mlir.parents(op) if each.name == "func.func") for op in launches]
+        names = [f"{mlir.symbol_name(f)}: {tiling.schedule_of(op)}" for f, op in zip(functions, launches, strict=True)]
+    assert {name for name in names if name.partition(": ")[2] in ("general", "row", "transpose", "mma")} == made
+    off = [
+        each.partition(":")[0] for each in done.general.reasons if each.endswith("all of it: fast schedules are off")
+    ]
+    assert off == [name for name in ("two", "product") if f"function.{name}" not in table]
+
+
 @pytest.mark.parametrize(
     ("table", "advice"),
     [

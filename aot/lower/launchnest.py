@@ -23,6 +23,7 @@ from aot.lower import accumulate, forward, fusion, interchange, literals, rtcall
 from aot.lower.nests import Loops, move_body, scratch_to_stack, to_loops
 from aot.lower.schedule import Nest, Schedule
 from aot.model import Function
+from aot.wishes import GENERAL
 
 _FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-to-parallel-loops)")
 _TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize", "cse")
@@ -106,7 +107,7 @@ def _launch(nest: ir.Operation, chosen: Schedule) -> None:
         grid = [_ceildiv(extent, threads) for extent, threads in zip(axes.extents, chosen.block, strict=True)]
         launch = gpu.LaunchOp(tuple(grid), tuple(rtcalls.index(each) for each in chosen.block)).operation
         sizes = dict(zip(("threads", "threads-y", "threads-z"), chosen.block, strict=True))
-        tiling.mark(launch, "general", 0, chosen.name, sizes)
+        tiling.mark(launch, GENERAL, 0, chosen.name, sizes)
         body = launch.regions[0].blocks[0]
         with ir.InsertionPoint(body):
             positions, inside = _positions(body, axes, chosen)

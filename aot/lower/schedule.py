@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aot.arch import WARP
+from aot.wishes import GENERAL
 
-GENERAL = "general"
 ONE_THREAD = "one-thread"
 """Not chosen: what is left of a function's work when its loops are launches."""
 

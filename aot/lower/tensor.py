@@ -58,7 +58,7 @@ from aot.lower.fast.dispatch import General
 from aot.lower.fast.wished import Wished
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
-from aot.wishes import Dropped, Wish
+from aot.wishes import FAST, Dropped, Wish
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Options:
     """Of products of f32 matrices, where the source does not say it."""
     masked_zeros: bool = False
     """Rows of a softmax that have nothing but minus infinity become zeros, not NaN."""
-    fast: bool = True
-    """Schedules by class where one covers the work; else the general one for all of it."""
+    schedules: str = FAST
+    """Of functions without wishes: by class where one covers the work; or the general one for all of it."""
     wishes: tuple[Wish, ...] = ()
     """Schedules that the user chose."""
     dropped: tuple[Dropped, ...] = ()
@@ -109,13 +109,13 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     module, note = settled.settle(module, functions)
     dump("memory", module)
     mapped.emit(module)
-    wished = Wished(options.wishes, options.dropped)
-    if options.fast:
+    wished = Wished(options.wishes, options.dropped, options.schedules)
+    if wished.heard(functions):
         dispatch.generalize(module)
         contractions.emit(module, wished.free(functions), Images(options.capabilities), wished)
         dump("contractions", module)
     precision.forget(module)
-    general = dispatch.emit(module, functions, wished) if options.fast else General()
+    general = dispatch.emit(module, functions, wished)
     dump("regions", module)
     launchnest.emit(module, functions)
     dump("launches", module)

@@ -45,6 +45,7 @@ from aot.model import Function
 _NAMED = ("broadcast", "copy", "fill", "map", "reduce", "transpose")
 """Named operations that are made generic: nothing else looks for them."""
 _PERMUTED = "an operand is permuted"
+_OFF = "all of it: fast schedules are off"
 _WITH_CONTRACTION = "it belongs to an operation that only the general schedule covers"
 
 
@@ -59,13 +60,15 @@ class General:
 
 def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> General:
     """Emit kernels for all regions that a class covers, as the user wishes; what is left."""
-    generalize(module)
-    by_name = {function.name: function for function in functions}
-    left: dict[bool, list[str]] = {False: [], True: []}
+    heard = {function.name: function for function in wished.heard(functions)}
+    if heard:
+        generalize(module)
+    off = [f"{each.name}: {_OFF}" for each in functions if each.name not in heard]
+    left: dict[bool, list[str]] = {False: off, True: []}
     counts: dict[str, int] = {}
-    for function in public_functions(module):
+    for function in [each for each in public_functions(module) if mlir.symbol_name(each) in heard]:
         name = mlir.symbol_name(function)
-        tensors = tensor_arguments(function, by_name[name])
+        tensors = tensor_arguments(function, heard[name])
         gathered.rewrite(function)
         for block in _blocks(function):
             _sink_fills(block)

@@ -16,9 +16,8 @@ from mlir import ir
 from aot.errors import ConfigError
 from aot.lower import tiling
 from aot.lower.fast.region import Region
-from aot.lower.schedule import GENERAL
 from aot.model import Function
-from aot.wishes import ATTENTIONS, PRODUCTS, ROOMY, SIZES_OF, Dropped, Wish, no_sizes
+from aot.wishes import ATTENTIONS, FAST, GENERAL, PRODUCTS, ROOMY, SIZES_OF, Dropped, Wish, no_sizes
 
 ASKED = "aot.toml asks for it"
 
@@ -86,6 +85,8 @@ class Wished:
 
     wishes: Sequence[Wish] = ()
     dropped: Collection[Dropped] = ()
+    schedules: str = FAST
+    """What functions have of which the wishes say nothing."""
     problems: list[str] = field(default_factory=list)
     products: set[str] = field(default_factory=set)
     """Functions with products that have kernels of their own."""
@@ -108,10 +109,15 @@ class Wished:
         mine = [each for each in self.wishes if each.function == function and each.for_regions]
         return [each for each in mine if each.region in (0, region.number)]
 
+    def heard(self, functions: Iterable[Function]) -> list[Function]:
+        """Functions that fast schedules are asked about: of a source without them, those that wishes name."""
+        named = {each.function for each in self.wishes}
+        return [each for each in functions if self.schedules == FAST or each.name in named]
+
     def free(self, functions: Iterable[Function]) -> list[Function]:
-        """Functions that are not left to the general schedule as a whole."""
+        """Those of them that are not left to the general schedule as a whole."""
         general = {each.function for each in self.wishes if each.schedule == GENERAL and not each.region}
-        return [each for each in functions if each.name not in general]
+        return [each for each in self.heard(functions) if each.name not in general]
 
     def spilled(self, function: str) -> tuple[Dropped, ...]:
         """Kernels of a function that were made before, and spilled."""
