@@ -109,9 +109,9 @@ class Store:
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         """The entries. Another build may drop some of them meanwhile; remains of killed ones go here."""
-        for group in self.folder.glob("[0-9a-f][0-9a-f]"):
+        for group in (Path(each.path) for each in _entries(self.folder) if re.fullmatch("[0-9a-f]{2}", each.name)):
             for entry in _entries(group):
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, DiskError):
                     stat = entry.stat()
                     if not entry.name.endswith(".part"):
                         yield Path(entry.path), stat
@@ -119,9 +119,9 @@ class Store:
                         fileset.remove(Path(entry.path))
 
 
-def _entries(group: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(group) as found:
+        with os.scandir(folder) as found:
             return list(found)
     except OSError:
         return []

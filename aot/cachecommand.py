@@ -17,13 +17,14 @@ import click
 from aot import cache as store
 from aot import fileset, report
 from aot.cache import Store, Usage
+from aot.command import Group
 from aot.errors import UsageError
 
 _FOLDER = click.option("--cache", "folder", metavar="DIR", help="Its folder. Default: AOT_CACHE, else the user's.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
-@click.group()
+@click.group(cls=Group)
 def cache() -> None:
     """Look at the cache of compiled sources, or make it smaller."""
 

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import click
 
 from aot import __version__, cachecommand, commands, fileset, report
+from aot.command import Group
 from aot.configvalues import COMPRESS
 from aot.errors import AotError, Interrupted
 from aot.wishes import SCHEDULES
@@ -33,7 +34,7 @@ BUG = 70
 ISSUES = "the project's issue tracker"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="aot", message="%(prog)s %(version)s")
 def cli() -> None:
     """Compiles MLIR ahead of time into an installable Python package of CUDA kernels."""
@@ -116,6 +117,8 @@ def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch
     """
     if sum(map(bool, (as_json, ptx, sass))) > 1:
         raise click.UsageError("--json, --ptx and --sass exclude each other")
+    if arch and not sass:
+        raise click.UsageError("--arch goes with --sass")
     from aot import inspection
 
     if ptx:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aot import fileset, report
+from aot.command import Command
 
 if TYPE_CHECKING:
     from aot.verify import Verified
@@ -52,7 +53,7 @@ def _calls(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("package", metavar="WHEEL|PACKAGE")
 @_calls
 @click.option("--against", metavar="host|FILE.py|FILE.npz", help="What is right.  [default: host, where a GPU is]")
@@ -83,7 +84,7 @@ def _show_verified(found: Verified) -> None:
     report.say(verifier.verdict(found))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--archs", metavar="LIST", help="What to build for.  [default: sm_80,sm_90,host]")
 @click.option("--keep", metavar="DIR", help="Keep the wheel there.")
 @_JOBS
@@ -112,7 +113,7 @@ def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_
     raise click.exceptions.Exit(0 if done.verified.ok else 1)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("package", metavar="WHEEL|PACKAGE")
 @_calls
 @click.option("--on", type=click.Choice(["cpu", "gpu"]), help="Only there. Default: wherever the functions run.")
@@ -140,7 +141,7 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
     raise click.exceptions.Exit(0 if found.ok else 1)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True)
 @_calls
 @_JOBS

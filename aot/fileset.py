@@ -14,6 +14,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -23,8 +24,9 @@ from pathlib import Path, PurePosixPath
 
 from aot.errors import DiskError
 
-DISK_TROUBLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
-"""Errors of the system that are the machine's, not a bug's, wherever they come up."""
+_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+DISK_TROUBLE = _WRITING | {errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG, errno.ELOOP}
+"""Errors of the system that are the machine's or the user's, not a bug's, wherever they come up."""
 
 LOCK = ".lock"
 """File in each folder of intermediate files."""
@@ -42,6 +44,7 @@ REASONS = {
     errno.EISDIR: "a folder stands where a file is needed",
     errno.EEXIST: "a file stands where a folder is needed",
     errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "its links lead in a circle",
     errno.ENOENT: "it does not exist",
 }
 HINTS = {
@@ -120,9 +123,9 @@ def make_folder(path: Path) -> Path:
 def check_writable(folder: Path) -> None:
     """Raises early when ``folder`` could not be made or written, without making it."""
     existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
     with _disk("write", folder):
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
         if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "", str(existing))
         # Permissions, mounts and quotas all have their say: only trying tells.
@@ -146,7 +149,8 @@ def _holds(path: Path, data: bytes) -> bool:
 
 def _replace(path: Path, data: bytes) -> None:
     """Temporary name in the same folder, then rename: a reader sees the old bytes or the new ones."""
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    # Folders are shared by machines and containers, where processes have the same numbers.
+    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -207,22 +211,27 @@ def lock(folder: Path, busy: Callable[[], None]) -> Iterator[int]:
     The file that is given is the lock: the folder is held as long as any process has it open.
     """
     make_folder(folder)
-    with _disk("lock", folder), (folder / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            busy()
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        # What fails while it is held is no matter of the lock.
+        with _disk("lock", folder):
+            file = stack.enter_context((folder / LOCK).open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                busy()
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 
 
 def trouble(error: OSError) -> DiskError | None:
-    """The error of a full, read-only or forbidden disk that a library met; None for any other OSError."""
+    """The error of a full, read-only or forbidden disk, or of a path, that was met anywhere; None for any other OSError."""
     if error.errno not in DISK_TROUBLE:
         return None
     where = f"'{error.filename}'" if error.filename else "a file"
+    verb = "write" if error.errno in _WRITING else "use"
     return DiskError(
-        f"cannot write {where}: {REASONS.get(error.errno, error.strerror)}", hint=HINTS.get(error.errno, "")
+        f"cannot {verb} {where}: {REASONS.get(error.errno, error.strerror)}",
+        hint=HINTS.get(error.errno, "") if verb == "write" else "",
     )
 
 

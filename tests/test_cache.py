@@ -102,6 +102,11 @@ def test_a_disk_that_takes_nothing_is_no_error(tmp_path: Path) -> None:
     assert store.usage() == Usage(0, 0)
 
 
+def test_a_folder_that_cannot_be_looked_into_holds_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / ("a" * 300), limit=0)
+    assert (store.usage(), store.prune(), store.clear()) == (Usage(0, 0),) * 3
+
+
 def test_two_builds_write_one_entry(tmp_path: Path) -> None:
     """Whoever reads meanwhile sees the whole entry."""
     store = Store(tmp_path)

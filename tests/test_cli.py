@@ -49,6 +49,14 @@ USES = [
     ("new without a name", ["new"], 2, "Missing argument 'NAME'"),
     ("new with a bad name", ["new", "class"], 2, "it is a Python keyword\nhint: choose another name"),
     ("new without letters", ["new", ""], 2, "NAME is empty"),
+    ("no variable for a folder", ["build", "x", "--work", ""], 2, "--work is empty"),
+    ("no variable for a source", ["build", "x", ""], 2, "SRC is empty"),
+    ("no variable for a function", ["verify", "x", "--function", "f", "--function", ""], 2, "--function is empty"),
+    ("no variable for the cache", ["cache", "clear", "--cache", ""], 2, "--cache is empty"),
+    ("an architecture of no code", ["inspect", "x", "--arch", "sm_80"], 2, "--arch goes with --sass"),
+    ("a long source", ["build", "a" * 300], 1, "aaa': the name is too long"),
+    ("a long folder", ["new", "a" * 300], 1, "aaa': the name is too long"),
+    ("a long package", ["inspect", "a" * 300 + ".whl"], 1, "aaa.whl': the name is too long"),
     ("targets of no toolkit", ["targets", "--toolkit", "nowhere"], 3, "ptxas was not found"),
 ]
 

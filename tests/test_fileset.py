@@ -60,7 +60,22 @@ def test_only_the_disks_own_errors_are_its_trouble() -> None:
     full = fileset.trouble(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/x"))
     assert full is not None
     assert full.message == "cannot write '/tmp/x': no space is left on the device"
+    long = fileset.trouble(OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x"))
+    assert long is not None
+    assert (long.message, long.hint) == ("cannot use 'x': the name is too long", "")
     assert fileset.trouble(FileNotFoundError(errno.ENOENT, "no")) is None
+
+
+@pytest.mark.parametrize("letter", ["a", "ü"])
+def test_a_name_may_be_as_long_as_the_disk_takes_it(letter: str, tmp_path: Path) -> None:
+    path = tmp_path / (letter * (255 // len(letter.encode())))
+    assert fileset.write_file(path, b"x")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_fails_while_a_folder_is_held_is_no_fault_of_its_lock(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError, match="elsewhere"), fileset.lock(tmp_path, lambda: None):
+        raise PermissionError(errno.EACCES, "elsewhere")
 
 
 def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
