@@ -17,9 +17,10 @@ import pytest
 from cpurun import Program, build
 
 from aot.arch import Capability
-from aot.lower.contract import choice, dmma, matvec, tensorcores
+from aot.lower.contract import choice, dmma, kinds, matvec, tensorcores
 from aot.lower.tensor import Options
-from aot.wishes import Wish
+from aot.tiling import Tiling
+from aot.wishes import ROOMY, Dropped, Wish
 
 SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
 
@@ -279,6 +280,28 @@ def test_tiles(tile: Any) -> None:
     built = build(generic(einsum, extents, types), options=Options(wishes=(wish,)))
     assert f'["rows", {tile.rows}, "columns", {tile.columns}' in built.ir
     _check(built, einsum, extents, types)
+
+
+@pytest.mark.parametrize("tile", TILES[1:3], ids=lambda tile: f"{tile.rows}x{tile.columns}")
+def test_the_place_of_a_tile_waits_in_shared_memory_where_registers_spilled(tile: Any) -> None:
+    told = tile.told(kinds.HALF)
+    wish = Wish("f", 0, "mma", (("rows", tile.rows), ("columns", tile.columns)), "")
+    spilled = Dropped("f", "mma", Tiling("contractions", 0, tuple(told.sizes.items()), told.remarks))
+    einsum, extents, types = (
+        "bmk,bnk->bmn",
+        {"b": 2, "m": tile.rows + 8, "n": tile.columns + 8, "k": 200},
+        ("f16", "f16", "f32"),
+    )
+    built = build(generic(einsum, extents, types), options=Options(wishes=(wish,), dropped=(spilled,)))
+    assert ROOMY in built.ir
+    _check(built, einsum, extents, types)
+
+
+def test_a_step_of_products_is_there_once_until_llvm_unrolls_it() -> None:
+    tile, each = tensorcores._SMALL, (16, 8)
+    built = program(generic("mk,kn->mn", {"m": 64, "n": 64, "k": 256}, ("f16", "f16", "f32")))
+    products = tile.warp_rows // each[0] * (tile.warp_columns // each[1])
+    assert built.ir.count("nvvm.mma.sync") == products
 
 
 def _check(built: Program, einsum: str, extents: dict[str, int], types: tuple[str, str, str]) -> None:

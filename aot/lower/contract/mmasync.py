@@ -145,7 +145,7 @@ class _Code:
             self._copy(constant(stage * self.tile.stage_bytes), constant(stage))
         self._wait()
         totals = [epilogue.zero(ir.Type.parse(self.kind.sums))] * (4 * self.down * self.across)
-        first = self._fragments(constant(0), 0)
+        first = self._fragments(constant(0), constant(0))
         reads, writes = constant(0), constant(last * self.tile.stage_bytes)
         turns = self.block.k.tiles(self.depth)
         begin = [*totals, *first, reads.value, writes.value]
@@ -166,24 +166,30 @@ class _Code:
         instructions.wait(self.tile.stages - 2)
         gpu.BarrierOp()
 
-    def _fragments(self, stage: Word, step: int) -> list[ir.Value]:
+    def _fragments(self, stage: Word, step: Word) -> list[ir.Value]:
         return [register for side in self.sides for tile in side.fragments(stage, step) for register in tile]
 
     def _turn(self, turn: Word, carried: list[ir.Value]) -> list[ir.Value]:
         """One tile of depth: the slot that is filled was last read in the turn before, whose end is a barrier."""
-        count = 4 * self.down * self.across
-        totals, registers = carried[:count], carried[count:-2]
         reads, writes = (Word(each) for each in carried[-2:])
         following = self._next(reads)
         self._copy(writes, turn + (self.tile.stages - 1))
-        for step in range(self.steps):
-            if step == self.steps - 1:
-                self._wait()
-                ahead = self._fragments(following, 0)
-            else:
-                ahead = self._fragments(reads, step + 1)
-            totals, registers = self._multiplied(totals, registers), ahead
-        return [*totals, *registers, following.value, self._next(writes).value]
+        loop = scf.ForOp(constant(0).value, constant(self.steps).value, constant(1).value, carried[:-2])
+        # Unrolled by LLVM: what comes before handles one step instead of all.
+        tiles.unrolled(loop.operation, self.steps)
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp(self._step(Word(loop.induction_variable), list(loop.inner_iter_args), reads, following))
+        return [*loop.results, following.value, self._next(writes).value]
+
+    def _step(self, step: Word, carried: list[ir.Value], reads: Word, following: Word) -> list[ir.Value]:
+        """Products of one step, beside which fragments of the next one are read: at the end those of the next tile."""
+        count, last = 4 * self.down * self.across, step.equals(self.steps - 1)
+        branch = scf.IfOp(last)
+        with ir.InsertionPoint(branch.then_block):
+            self._wait()
+            scf.YieldOp([])
+        ahead = self._fragments(following.where(last, reads), (step + 1) % self.steps)
+        return [*self._multiplied(carried[:count], carried[count:]), *ahead]
 
     def _next(self, stage: Word) -> Word:
         behind = stage + self.tile.stage_bytes

@@ -171,28 +171,26 @@ class Side:
             source = source + self.stride
 
     def _prepare_fragments(self) -> None:
-        """Addresses in the first stage, by step of ``k``, or by tile of the warp where rows are those of ``k``."""
+        """The chunk and the row from which a lane reads at first."""
         lane = self.lane
         half, low = lane // 16, lane % 16
         other, eight = lane // _ROWS % 2, lane // 16 * _ROWS + lane % _ROWS
         if self.operand.turned:
             row, right = (eight, other) if self.part.is_left else (low, half)
-            chunk = self.warp0 * self.kind.bytes // CHUNK + right
-            tiles = self.part.warp // 16
-            self.places = [self._shared(chunk + 2 * tile, row) for tile in range(tiles)]
+            self.corner = self.warp0 * self.kind.bytes // CHUNK + right, row
         else:
             row, right = (low, half) if self.part.is_left else (eight, other)
-            steps = self.part.depth // self.kind.depth
-            self.places = [self._shared(right + 2 * step, self.warp0 + row) for step in range(steps)]
+            self.corner = right, self.warp0 + row
 
-    def fragments(self, stage: Word, step: int) -> list[list[ir.Value]]:
+    def fragments(self, stage: Word, step: Word) -> list[list[ir.Value]]:
         """Registers of each 16 rows or columns of the warp, at a step of ``k``."""
-        found = []
-        for tile in range(self.part.warp // 16):
-            place, rows = (tile, step) if self.operand.turned else (step, tile)
-            address = self.places[place] + rows * 16 * self.row_bytes + stage
-            found.append(instructions.fragments(address, turned=self.operand.turned))
-        return found
+        (chunk, row), rows, tiles = self.corner, 16 * self.row_bytes, range(self.part.warp // 16)
+        if self.operand.turned:
+            places = [self._shared(chunk + 2 * tile, row) + step * rows for tile in tiles]
+        else:
+            first = self._shared(chunk + step * 2, row)
+            places = [first + tile * rows for tile in tiles]
+        return [instructions.fragments(place + stage, turned=self.operand.turned) for place in places]
 
 
 def right_tiles(registers: Sequence[Sequence[ir.Value]]) -> list[Sequence[ir.Value]]:
