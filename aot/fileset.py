@@ -224,7 +224,7 @@ def lock(folder: Path, busy: Callable[[], None]) -> Iterator[int]:
 
 
 def trouble(error: OSError) -> DiskError | None:
-    """The error of a full, read-only or forbidden disk, or of a path, that was met anywhere; None for any other OSError."""
+    """The error of a full, read-only or forbidden disk, or of a path, met anywhere; None for any other OSError."""
     if error.errno not in DISK_TROUBLE:
         return None
     where = f"'{error.filename}'" if error.filename else "a file"
