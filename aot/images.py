@@ -13,11 +13,11 @@ takes that at the lowest ISA version: nothing is translated for it, and it has b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from aot import arch, binary, forked, mlir, ptxtext
+from aot import arch, binary, forked, mlir, ptxtext, refusal
 from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage, Order
 from aot.dump import Dump
@@ -99,22 +99,35 @@ def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: li
     texts = dict(zip(distinct, _texts(lowering, distinct, bench), strict=True))
     others = {each: _twin(each, cubins) for each in wanted if each.target.kind == PTX}
     twins = {cubin: each for each, cubin in others.items() if cubin is not None}
-    alone = [partial(_alone, lowering, each, bench) for each, cubin in others.items() if cubin is None]
+    alone = [each for each, cubin in others.items() if cubin is None]
     found: dict[int, BuiltImage] = {}
     # Of a single one, kernels are assembled side by side.
     with forked.hired(bench.crew, _THREADS - 1 if len(cubins) + len(alone) == 1 else 0) as hired:
         make = partial(_assembled, bench=bench, threads=hired.free + 1)
-        tasks = [partial(make, each, texts[codes[each]], twins.get(each)) for each in cubins] + alone
-        for result in forked.spread(tasks, bench.crew):
+        tasks = [partial(make, each, texts[codes[each]], twins.get(each)) for each in cubins]
+        tasks += [partial(_alone, lowering, each, bench) for each in alone]
+        for each, result in zip([*cubins, *alone], forked.spread(tasks, bench.crew), strict=True):
             try:
-                found |= result()
+                found |= _with_places(result, lowering, each, bench)
             except ArchUnfit as error:
                 unfit.append(error)
     for each in wanted if not unfit else ():
         if each.number not in found:
-            found |= _alone(lowering, each, bench)
+            found |= _with_places(partial(_alone, lowering, each, bench), lowering, each, bench)
         bench.dump.keep(f"{each.target.name}.ptx", found[each.number].ptx.encode())
     return found
+
+
+def _with_places(
+    make: Callable[[], dict[int, BuiltImage]], lowering: Lowering, wanted: Wanted, bench: Bench
+) -> dict[int, BuiltImage]:
+    """What ``make`` makes; its errors tell places in the source."""
+    try:
+        return make()
+    except LoweringError as error:
+        latest = max(version for version in arch.ptx_versions(wanted.target) if version <= bench.tools.ptx)
+        job = DeviceJob(wanted.target, latest)
+        raise refusal.placed(error, lowering.isolated, job, wanted.number, _order(wanted, bench)) from None
 
 
 def _code(lowering: Lowering, wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:

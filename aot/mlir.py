@@ -18,6 +18,7 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import metadata
 from typing import Any, Protocol
 
@@ -242,8 +243,7 @@ def inside_kernel(op: Operation) -> bool:
 
 def location_of(op: Operation) -> Location:
     """Where the operation stands in the user's source, as far as it is known."""
-    operation = op.operation
-    return _location(operation.context, operation.location)
+    return _location(op.operation.context, op.operation.location)
 
 
 def diagnostics(ctx: Context, problem: Any) -> tuple[Diagnostic, ...]:
@@ -256,11 +256,14 @@ def diagnostic_at(op: Operation, message: str) -> Diagnostic:
     return _placed(op.operation.context, location_of(op), message)
 
 
-def _placed(ctx: Context, place: Location, message: str, notes: tuple[Diagnostic, ...] = ()) -> Diagnostic:
-    lines = ctx.aot_lines
-    known = place.file == ctx.aot_path and 0 < place.line <= len(lines)
-    text = lines[place.line - 1] if known else ""
-    return Diagnostic(message, place.file, place.line, place.column, text, notes)
+def quoted(ctx: Context, found: Diagnostic) -> Diagnostic:
+    """The diagnostic with the text of its line, where that is one of the source's."""
+    known = found.file == ctx.aot_path and 0 < found.line <= len(ctx.aot_lines)
+    return replace(found, source_line=ctx.aot_lines[found.line - 1]) if known else found
+
+
+def _placed(ctx: Context, at: Location, message: str, notes: tuple[Diagnostic, ...] = ()) -> Diagnostic:
+    return quoted(ctx, Diagnostic(message, at.file, at.line, at.column, notes=notes))
 
 
 def _location(ctx: Context, location: Any) -> Location:

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from aot import fileset, process, toolchain
 from aot.arch import MAX_THREADS_PER_BLOCK, REGISTERS_PER_BLOCK, WARP, Target, Version
-from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, ToolMissing
-from aot.model import Usage
+from aot.errors import AotError, ArchUnfit, CompilerCrash, Diagnostic, LoweringError, ToolMissing
+from aot.model import Location, Usage
+from aot.ptxplace import Text
 from aot.toolchain import Toolchain
 
 _THREADS = re.compile(rb"(-split-compile[ =])\d+")
@@ -133,34 +134,49 @@ def max_threads(registers: int) -> int:
 
 _PLACE = re.compile(r"(?:ptxas )?/?\S*\.ptx, line (?P<line>\d+); (?:error|fatal)\s*: (?P<text>.*)")
 _FATAL = re.compile(r"ptxas (?:fatal|error)\s*: (?P<text>.*)")
+_ABOUT = re.compile(r"[Ff]unction '(?P<name>[\w$]+)'")
+_ABORTED = "Ptx assembly aborted due to errors"
+_MOST = 8
+"""Messages of one run that are shown."""
 _UNRESOLVED = re.compile(r"Unresolved extern function '(?P<name>[^']+)'")
 _NOT_HERE = re.compile(r"not supported on \.target|requires \.target|not supported for target|Feature '.*' requires")
 _LEAST_ISA = re.compile(r"requires PTX ISA \.version (\d+)\.(\d+)")
 
 
 def failure(words: str, ptx: str, subject: str, target: str, tools: Toolchain) -> AotError:
-    """The error for a ptxas run that failed; ``subject`` is the source, ``ptx`` the text that it was given."""
+    """The error for a ptxas run that failed; ``subject`` is the source, ``ptx`` the text that it was given.
+
+    Its diagnostics have what was said of code whose place in the source the text tells.
+    """
+    text = Text(ptx)
     missing = _UNRESOLVED.search(words)
     if missing and missing["name"].startswith("__nv_"):
         return libdevice_missing(missing["name"], subject, tools)
-    told = _told(words, ptx)
     if missing:
+        places = dict.fromkeys(text.place(number) for number in text.calls(missing["name"]))
         return LoweringError(
             f"{subject}: a kernel calls '{missing['name']}', which is not defined in the source",
             hint="define it there; known are only libdevice's (__nv_…) and the device's own (vprintf, malloc, …)",
+            diagnostics=tuple(
+                _diagnostic(f"'{missing['name']}' is called here", place, subject) for place in places if place
+            ),
         )
+    said = _said(words, text)
+    told = "".join(f"\n  {each}" for each, place in said if place is None)
+    placed = tuple(_diagnostic(each, place, subject) for each, place in said if place is not None)
     if "too much shared data" in words:
         hint = "static shared memory ends at 48 KiB; use gpu.dynamic_shared_memory for more"
-        return LoweringError(f"{subject}: a kernel does not fit {target}:\n" + "\n".join(told), hint=hint)
-    refusal = f"{subject}: ptxas {tools.ptxas_version} refuses the code for {target}:\n" + "\n".join(told)
+        return LoweringError(f"{subject}: a kernel does not fit {target}:{told}", hint=hint, diagnostics=placed)
+    refusal = f"{subject}: ptxas {tools.ptxas_version} refuses the code for {target}:{told}"
     if _NOT_HERE.search(words):
-        return ArchUnfit(refusal, hint="leave this architecture out for this source in aot.toml")
-    return LoweringError(refusal, hint="`--dump DIR` keeps the IR of each stage")
+        hint = "leave this architecture out for this source in aot.toml"
+        return ArchUnfit(refusal, hint=hint, diagnostics=placed)
+    return LoweringError(refusal, hint="`--dump DIR` keeps the IR of each stage", diagnostics=placed)
 
 
 def least_isa(error: LoweringError) -> Version:
     """The PTX ISA version that ptxas asked for when it refused the code; (0, 0) where it asked for none."""
-    asked = [(int(found[1]), int(found[2])) for found in _LEAST_ISA.finditer(error.message)]
+    asked = [(int(found[1]), int(found[2])) for found in _LEAST_ISA.finditer(error.text())]
     return max(asked, default=(0, 0))
 
 
@@ -184,23 +200,22 @@ def libdevice_missing(function: str, subject: str, tools: Toolchain) -> ToolMiss
     )
 
 
-def _told(words: str, ptx: str) -> list[str]:
-    lines = ptx.splitlines()
-    told = []
+def _said(words: str, text: Text) -> list[tuple[str, Location | None]]:
+    """What ptxas said, and of which place of the source, as far as that is known."""
+    said: list[tuple[str, Location | None]] = []
     for line in words.splitlines():
         if found := _PLACE.search(line):
             number = int(found["line"])
-            kernel = _kernel_at(lines, number)
-            text = lines[number - 1].strip() if number <= len(lines) else ""
-            told.append(f"  kernel '{kernel}': {found['text']}" + (f" [{text}]" if text else ""))
+            code = f" [{text.line(number)}]" if text.line(number) else ""
+            said.append((f"kernel '{text.kernel(number)}': {found['text']}{code}", text.place(number)))
         elif found := _FATAL.search(line):
-            told.append(f"  {found['text']}")
-    return list(dict.fromkeys(told))[:8] or [words.strip()]
+            kernel = _ABOUT.search(found["text"])
+            said.append((found["text"], text.place_of(kernel["name"]) if kernel else None))
+    known = [each for each in dict.fromkeys(said) if each[0] != _ABORTED]
+    return known[:_MOST] or [(words.strip(), None)]
 
 
-def _kernel_at(lines: list[str], number: int) -> str:
-    """The kernel whose PTX holds a line."""
-    for line in reversed(lines[:number]):
-        if found := re.search(r"\.(?:entry|func)\b(?:\s*\([^)]*\))?\s*([\w$]+)", line):
-            return found[1]
-    return "?"
+def _diagnostic(message: str, place: Location, subject: str) -> Diagnostic:
+    """Of a place in a file without its folder, which is the source itself where it has that name."""
+    file = subject if Path(subject).name == place.file else place.file
+    return Diagnostic(message, file, place.line, place.column)

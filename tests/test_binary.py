@@ -63,11 +63,11 @@ def tools() -> Toolchain:
     return toolchain.find(environment={})
 
 
-def build(source: str, archs: str, tools: Toolchain) -> tuple[BuiltImage, ...]:
+def build(source: str, archs: str, tools: Toolchain, *, lineinfo: bool = False) -> tuple[BuiltImage, ...]:
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(source.encode(), PATH, ctx))
         picks = [Pick(each, each) for each in archlist.parse(archs).targets]
-        return tuple(images.build(isolated, picks, Bench(PATH, tools, Dump(None), Alone())))
+        return tuple(images.build(isolated, picks, Bench(PATH, tools, Dump(None), Alone(), lineinfo)))
 
 
 ALL = "75,80,86,89,90,90a,100,100a,103,110,120"
@@ -295,9 +295,11 @@ def assembly(text: str) -> str:
 
 def test_ptx_gets_the_version_that_assembly_in_it_needs(tools: Toolchain) -> None:
     send = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $0, [$0];"
-    assert build(assembly(send), "compute_90", tools)[0].image.ptx_version == "8.1"
-    with pytest.raises(LoweringError, match=r"k\.mlir: ptxas .* refuses the code for compute_90:\n.*nothing"):
+    for lineinfo in (False, True):
+        assert build(assembly(send), "compute_90", tools, lineinfo=lineinfo)[0].image.ptx_version == "8.1"
+    with pytest.raises(LoweringError, match=r"k\.mlir: ptxas .* refuses the code for compute_90:") as caught:
         build(assembly("nothing $0;"), "compute_90", tools)
+    assert "nothing" in caught.value.diagnostics[0].message
 
 
 DIRECTIVES = {
@@ -372,6 +374,27 @@ def test_math_functions_are_linked(dtype: str, archs: str, tools: Toolchain) -> 
         assert "__nv_" not in "".join(re.findall(r"\.extern.*?;", each.ptx, re.DOTALL))
 
 
+def test_functions_of_libdevice_are_declared_in_any_dialect(tools: Toolchain) -> None:
+    source = """
+gpu.module @k {
+  func.func private @__nv_sinf(f32) -> f32
+  func.func private @__nv_ldexp(f64, i32) -> f64
+  gpu.func @f(%a: memref<?xf32>, %b: memref<?xf64>, %n: i32) kernel {
+    %i = gpu.thread_id x
+    %x = memref.load %a[%i] : memref<?xf32>
+    %y = func.call @__nv_sinf(%x) : (f32) -> f32
+    memref.store %y, %a[%i] : memref<?xf32>
+    %u = memref.load %b[%i] : memref<?xf64>
+    %v = func.call @__nv_ldexp(%u, %n) : (f64, i32) -> f64
+    memref.store %v, %b[%i] : memref<?xf64>
+    gpu.return
+  }
+}
+"""
+    for each in build(source, "80,80+PTX", tools):
+        assert not re.search(r"\.extern|__nv_|ciface", each.ptx)
+
+
 def calling(function: str) -> str:
     return (
         f"gpu.module @k {{ llvm.func @{function}(f32) -> f32\n"
@@ -402,10 +425,10 @@ def inline(assembly: str) -> str:
 
 LARGE = SHARED.replace("64x", "20000x")
 FAILURES = {
-    "nonsense": (inline("no.such.instruction;"), "80", LoweringError, r"kernel 'guilty': .*no\.such"),
-    "nonsense in PTX": (inline("no.such.instruction;"), "compute_80", LoweringError, r"kernel 'guilty'"),
-    "newer instruction": (inline("wgmma.fence.sync.aligned;"), "80", ArchUnfit, r"kernel 'guilty': .*wgmma"),
-    "unknown function": (calling("nowhere"), "80", LoweringError, "a kernel calls 'nowhere', which is not defined"),
+    "nonsense": (inline("no.such.instruction;"), "80", LoweringError, 2, r"kernel 'guilty': .*no\.such"),
+    "nonsense in PTX": (inline("no.such.instruction;"), "compute_80", LoweringError, 2, r"kernel 'guilty'"),
+    "newer instruction": (inline("wgmma.fence.sync.aligned;"), "80", ArchUnfit, 2, r"kernel 'guilty': .*wgmma"),
+    "unknown function": (calling("nowhere"), "80", LoweringError, 4, "a kernel calls 'nowhere', which is not defined"),
     "too much static shared memory": (
         f"gpu.module @k {{ gpu.func @f(%a: memref<?xf32>) workgroup(%w: {LARGE}) kernel {{\n%i = gpu.thread_id x\n"
         f"%x = memref.load %a[%i] : memref<?xf32>\nmemref.store %x, %w[%i] : {LARGE}\ngpu.barrier\n"
@@ -413,17 +436,24 @@ FAILURES = {
         "gpu.return } }",
         "80",
         LoweringError,
+        1,
         "too much shared data",
     ),
 }
 
 
-@pytest.mark.parametrize(("source", "archs", "kind", "words"), FAILURES.values(), ids=FAILURES)
-def test_failures_of_ptxas(source: str, archs: str, kind: type[AotError], words: str, tools: Toolchain) -> None:
-    with pytest.raises(kind, match=words) as caught:
-        build(source, archs, tools)
+@pytest.mark.parametrize("lineinfo", [False, True])
+@pytest.mark.parametrize(("source", "archs", "kind", "line", "words"), FAILURES.values(), ids=FAILURES)
+def test_failures_of_ptxas(
+    source: str, archs: str, kind: type[AotError], line: int, words: str, lineinfo: bool, tools: Toolchain
+) -> None:
+    with pytest.raises(kind) as caught:
+        build(source, archs, tools, lineinfo=lineinfo)
     assert type(caught.value) is kind
+    assert re.search(words, caught.value.text())
     assert caught.value.message.startswith(f"{PATH}: ")
+    found = {(each.file, each.line, each.source_line) for each in caught.value.diagnostics}
+    assert found == {(PATH, line, source.splitlines()[line - 1])}
     assert "/tmp" not in caught.value.text()
 
 

@@ -28,12 +28,21 @@ STAGES = {
 }
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
 ORDER = (
-    *("aot.pipeline", "aot.finishing", "aot.onesource", "aot.images", "aot.plan", "aot.packing", "aot.split"),
+    *(
+        "aot.pipeline",
+        "aot.finishing",
+        "aot.onesource",
+        "aot.images",
+        "aot.refusal",
+        "aot.plan",
+        "aot.packing",
+        "aot.split",
+    ),
     *("aot.splitpackage", "aot.kept"),
 )
-"""What may import stages: the pipeline, its half inside a worker and the images there, the plan, which reads the
-sources, the step that knows whether a wheel must be built at all, several pipelines side by side, and what keeps of a
-source what the package says of it."""
+"""What may import stages: the pipeline, its half inside a worker, the images there and their errors, the plan, which
+reads the sources, the step that knows whether a wheel must be built at all, several pipelines side by side, and what
+keeps of a source what the package says of it."""
 FRONT = (
     *(
         "aot.cli",

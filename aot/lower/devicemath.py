@@ -14,7 +14,7 @@ from mlir.dialects import arith, gpu, vector
 
 from aot import mlir
 from aot.arch import WARP
-from aot.lower import integerpowers, literals
+from aot.lower import integerpowers, libdevice, literals
 
 _SHUFFLED_BITS = (32, 64)
 """Widths that threads can exchange; narrower values travel in 32 bits."""
@@ -44,6 +44,7 @@ COMBINE: dict[str, tuple[type, type]] = {
 
 def lower(module: mlir.Module) -> None:
     """Rewrite the operations of all kernels."""
+    libdevice.declare(module)
     for op in mlir.walk(module):
         rewrite = _REWRITES.get(op.name)
         if rewrite is not None and mlir.inside_kernel(op):
