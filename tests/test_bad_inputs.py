@@ -73,6 +73,8 @@ BROKEN = (
     Fault("array_of_no_memory", 1, r"huge\.mlir:1(:\d+)?: error: result 0 of @f: '.*': more elements than memory has"),
     Fault("rounding_toward_zero", 1, r"halves\.mlir:2:\d+: error: 'arith\.truncf' toward_zero: only rounding to the"),
     Fault("negative_size", 1, r"sizes\.mlir:3:\d+: error: 'tensor\.empty': size -3 is negative"),
+    Fault("negative_offset", 1, r"slice\.mlir:3:\d+: error: 'tensor\.insert_slice': offset -1 is negative"),
+    Fault("negative_padding", 1, r"(?s)pad\.mlir:4:.*'tensor\.pad': low -2 .*: high -1 .*hint: tensor\.extract_slice"),
     Fault("negative_slice", 1, r"slice\.mlir:3:\d+: error: 'tensor\.extract_slice': size -1 is negative"),
     Fault("negative_extent_of_a_reshape", 1, r"shape\.mlir:4:\d+: error: 'tensor\.expand_shape': size -4 is negative"),
     Fault("negative_size_of_a_view", 1, r"view\.mlir:4:\d+: error: 'memref\.reinterpret_cast': size -4 is negative"),
