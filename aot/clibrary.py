@@ -31,8 +31,7 @@ def build(tree: Path, folder: Path, name: str) -> tuple[Path, Path]:
     compiler = ccompiler.find()
     triple = _TRIPLES[platform.machine()]
     csrc = tree / "csrc"
-    sources = [path for path in sorted((csrc / "runtime").glob("*.c")) if not path.name.startswith("py_")]
-    sources += [*sorted(csrc.glob("tables*.c")), csrc / "c_functions.c", *sorted(csrc.glob("blobs*.S"))]
+    sources = [csrc / "core.c", *sorted(csrc.glob("tables*.c")), csrc / "c_functions.c", *sorted(csrc.glob("blobs*.S"))]
     sources += sorted(path for path in (tree / "host").glob("*.s") if f"-{triple}" in path.name)
     objects = [folder / f"{number}.o" for number in range(len(sources))]
     flags = [*_FLAGS, f"-I{csrc / 'runtime'}", f"-I{tree / 'blobs'}", f"-ffile-prefix-map={tree}=."]

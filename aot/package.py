@@ -11,13 +11,13 @@ In: PackageSpec, the Contents of its sources, the manifest, the files of ``templ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jinja2
 
-from aot import codec, naming
+from aot import codec, naming, runtimeunits
 from aot.cfunctions import CFunction
 from aot.errors import PackageError
 from aot.fileset import FileSet
@@ -97,8 +97,9 @@ def render(
     _check(spec, ordered)
     runtime = {Path(path).name: data for path, data in templates.items() if path.startswith("runtime/")}
     made = environment(templates)
-    context = {**_context(spec, ordered, runtime), "c_functions": c_functions}
+    context = {**_context(spec, ordered), "c_functions": c_functions}
     files = {f"csrc/runtime/{name}": data for name, data in runtime.items()}
+    files |= {f"csrc/{unit}.c": text.encode("utf-8") for unit, text in runtimeunits.texts(runtime).items()}
     for name, path in _STATIC.items():
         files[path.format(name=spec.name)] = templates[f"package/{name}"]
     rendered = {**_RENDERED, **(_FOR_TVM_FFI if spec.tvm_ffi else {}), **(_FOR_C if spec.c else {})}
@@ -115,11 +116,10 @@ def render(
     return {**files, **_binaries(ordered)}
 
 
-def _context(spec: PackageSpec, contents: Sequence[Content], runtime: Iterable[str]) -> dict[str, Any]:
+def _context(spec: PackageSpec, contents: Sequence[Content]) -> dict[str, Any]:
     tables = [f"csrc/tables_{number}.c" for number, _ in enumerate(_parts(contents))]
     blobs = {f"csrc/blobs_{number}.S": part for number, part in enumerate(_parts(_blob_names(contents)))}
     own = ["csrc/module.c", "csrc/tables.c", *tables, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
-    shared = sorted(f"csrc/runtime/{name}" for name in runtime if name.endswith(".c"))
     names = [each.name for each in contents]
     gpu, cpu = any(each.share.gpu for each in contents), any(each.share.cpu for each in contents)
     return {
@@ -132,7 +132,7 @@ def _context(spec: PackageSpec, contents: Sequence[Content], runtime: Iterable[s
         "public": sorted({*OWN_NAMES, *names, *(name for name, _ in spec.top_level)}),
         "c_files": [*own, *blobs],
         "table_files": tables,
-        "runtime_files": shared,
+        "runtime_units": list(runtimeunits.UNITS),
         "triples": _triples(contents),
         "host_files": _host_files(contents),
         "gpu": gpu,

@@ -1,6 +1,6 @@
 """The runtime's objects, compiled once: they are the same in each package.
 
-In: the caches, and a wheel's folder. Out: a folder with an object for each C file of the runtime, for CMake
+In: the caches, and a wheel's folder. Out: a folder with an object for each unit of the runtime, for CMake
 (``AOT_RUNTIME``); after a build that had none, its objects in the cache.
 
 >>> given(Levels(), Path("build/wheel")) is None   # doctest: +SKIP
@@ -16,7 +16,7 @@ from pathlib import Path
 from aot import codec, fileset, packid, resources
 from aot.cachelevels import Levels
 
-_MADE = Path("CMakeFiles", "aot_runtime.dir", "csrc", "runtime")
+_MADE = Path("CMakeFiles", "aot_runtime.dir", "csrc")
 """Where CMake leaves them in its folder."""
 
 

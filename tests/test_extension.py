@@ -17,7 +17,7 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import rawzip, runtimeobjects, wheel
+from aot import rawzip, runtimeobjects, runtimeunits, wheel
 from aot.cache import Store
 from aot.cachelevels import Levels
 from aot.errors import PackageError
@@ -70,6 +70,19 @@ def test_the_runtime_compiles_without_warnings() -> None:
     done = subprocess.run(
         [*fakecuda.compiler().split(), *options, *sources], capture_output=True, text=True, check=False
     )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_files_of_a_unit_compile_together(tmp_path: Path) -> None:
+    """A type of one file may be called as a variable of another one is; what has a meaning may not have two."""
+    names = [path.name for path in fakecuda.RUNTIME.iterdir()]
+    units = [tmp_path / f"{unit}.c" for unit in runtimeunits.UNITS]
+    for path, text in zip(units, runtimeunits.texts(names).values(), strict=True):
+        path.write_text(text)
+    folders = [fakecuda.RUNTIME, fakecuda.RUNTIME.parent, sysconfig.get_paths()["include"]]
+    options = [*fakecuda.STRICT, "-Wno-shadow", "-std=gnu11", "-fsyntax-only", "-DPy_LIMITED_API=0x030a0000"]
+    command = [*fakecuda.compiler().split(), *options, *(f"-I{folder}" for folder in folders), *map(str, units)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -209,7 +222,7 @@ def test_wheels_are_the_same_bytes_from_anywhere(
     tree = source.write(tmp_path / "a deeper" / "folder", source.spec(top_level=(("twice", "demo"),)), compiled)
     again = wheel.build(tree, tmp_path / "wheel", ready)
     assert again.sha256 == made.sha256
-    assert not list((tmp_path / "wheel" / wheel.BUILT).rglob("rt_*.o")), "the runtime was compiled again"
+    assert not list((tmp_path / "wheel" / wheel.BUILT).rglob("core.c.o")), "the runtime was compiled again"
 
 
 def test_a_changed_tree_gives_the_wheel_that_a_new_folder_would(

@@ -201,7 +201,7 @@ void aot_rt_parallel(void (*body)(int64_t begin, int64_t end, void *context), vo
 /* ------------------------------------------------------------------ fork */
 
 /* Helpers do not exist in the child, and the lock may be held by a thread that does not either: everything begins anew. */
-static void in_child(void) {
+static void begin_anew(void) {
   static const pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
   pool.lock = lock;
@@ -210,4 +210,4 @@ static void in_child(void) {
   pool.current = NULL;
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+__attribute__((constructor)) static void watch_forks_of_threads(void) { pthread_atfork(NULL, NULL, begin_anew); }

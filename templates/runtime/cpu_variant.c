@@ -53,12 +53,12 @@ static int newest(void) { return AOT_CPU_GENERIC; }
 static const char *const names[AOT_CPU_VARIANTS] = { [AOT_CPU_GENERIC] = "generic" };
 #endif
 
-enum { UNKNOWN = -2 };
+enum { NOT_ASKED = -2 };
 
 int aot_cpu_variant(void) {
-  static int found = UNKNOWN;                                  /* several threads may find out at once: they find the same */
+  static int found = NOT_ASKED;                                /* several threads may find out at once: they find the same */
   int variant = __atomic_load_n(&found, __ATOMIC_RELAXED);
-  if (variant == UNKNOWN) __atomic_store_n(&found, variant = newest(), __ATOMIC_RELAXED);
+  if (variant == NOT_ASKED) __atomic_store_n(&found, variant = newest(), __ATOMIC_RELAXED);
   return variant;
 }
 

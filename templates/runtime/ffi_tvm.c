@@ -50,7 +50,7 @@ static const char *set_array(aot_native_call *call, aot_operand *operand, const 
   return NULL;
 }
 
-static const char *set_number(aot_operand *operand, const aot_value *value, const aot_tvm_any *number) {
+static const char *set_tvm_number(aot_operand *operand, const aot_value *value, const aot_tvm_any *number) {
   int is_real = value->dl_code == AOT_DL_FLOAT || value->dl_code == AOT_DL_BFLOAT;
   int is_integer = number->type == INTEGER || number->type == BOOLEAN;
   if (!is_integer && !(is_real && number->type == REAL)) return is_real ? "a float is needed" : "an int is needed";
@@ -59,13 +59,13 @@ static const char *set_number(aot_operand *operand, const aot_value *value, cons
   return NULL;
 }
 
-static const char *set_operands(aot_native_call *call, aot_operand *operands, const aot_tvm_any *args, uint32_t *at) {
+static const char *set_tvm_operands(aot_native_call *call, aot_operand *operands, const aot_tvm_any *args, uint32_t *at) {
   const aot_function *function = call->function;
   const dl_tensor *first = NULL;
   const char *wrong = NULL;
   for (*at = 0; !wrong && *at < function->nargs; ++*at) {
     const aot_value *value = &function->args[*at];
-    wrong = value->kind == AOT_ARRAY ? set_array(call, &operands[*at], &args[*at], &first) : set_number(&operands[*at], value, &args[*at]);
+    wrong = value->kind == AOT_ARRAY ? set_array(call, &operands[*at], &args[*at], &first) : set_tvm_number(&operands[*at], value, &args[*at]);
   }
   for (uint32_t k = 0; !wrong && k < function->nresults; k++)
     if (function->results[k].kind == AOT_ARRAY && function->results[k].alias < 0) wrong = set_array(call, &call->results[k], &args[(*at)++], &first);
@@ -87,7 +87,7 @@ static int set_result(const aot_function *function, const void *slot, const aot_
   return value->storage >= 4 ? 0 : fail("TypeError", function->name);
 }
 
-static int run(aot_native_call *call, aot_operand *operands, const aot_tvm_any *args, int32_t count, aot_tvm_any *result) {
+static int run_tvm(aot_native_call *call, aot_operand *operands, const aot_tvm_any *args, int32_t count, aot_tvm_any *result) {
   const aot_function *function = call->function;
   char message[AOT_MESSAGE_BYTES] = "", text[AOT_MESSAGE_BYTES + 128];
   const aot_value *number = NULL;
@@ -106,7 +106,7 @@ static int run(aot_native_call *call, aot_operand *operands, const aot_tvm_any *
              (unsigned)expected, (int)count);
     return fail("TypeError", text);
   }
-  const char *wrong = set_operands(call, operands, args, &at);
+  const char *wrong = set_tvm_operands(call, operands, args, &at);
   if (wrong) {
     snprintf(text, sizeof text, "%s.%s() argument %u: %s", function->source->name, function->name, (unsigned)at, wrong);
     return fail("TypeError", text);
@@ -122,7 +122,7 @@ int aot_tvm_call(const aot_function *function, const aot_tvm_any *args, int32_t 
   if (!operands) return fail("MemoryError", "no memory for the arguments");
   aot_native_call call = { .function = function, .device = -1, .on_cpu = !function->entry, .args = operands, .results = operands + function->nargs };
   *result = (aot_tvm_any){ 0 };
-  int status = run(&call, operands, args, count, result);
+  int status = run_tvm(&call, operands, args, count, result);
   free(operands);
   return status;
 }

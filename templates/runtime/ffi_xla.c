@@ -12,7 +12,7 @@
 
 enum { MAJOR = 0, MINOR = 1 };
 
-static void *error(const xla_frame *frame, int code, const char *message) {
+static void *error_of(const xla_frame *frame, int code, const char *message) {
   xla_error_arguments arguments = { .size = offsetof(xla_error_arguments, code) + sizeof(int), .message = message, .code = code };
   return frame->api->error_create(&arguments);
 }
@@ -45,7 +45,7 @@ static int64_t bytes_of(const xla_buffer *buffer, const aot_value *value) {
   return bytes;
 }
 
-static const xla_scalar *attribute(const xla_frame *frame, const char *name) {
+static const xla_scalar *find_attribute(const xla_frame *frame, const char *name) {
   for (int64_t i = 0; i < frame->attributes.count; i++) {
     const xla_span *span = frame->attributes.names[i];
     if (frame->attributes.types[i] == XLA_SCALAR && span->length == strlen(name) && !memcmp(span->text, name, span->length))
@@ -55,7 +55,7 @@ static const xla_scalar *attribute(const xla_frame *frame, const char *name) {
 }
 
 static const aot_function *find_function(const xla_frame *frame) {
-  const xla_scalar *number = attribute(frame, "function");
+  const xla_scalar *number = find_attribute(frame, "function");
   int64_t left = number && number->dtype == XLA_S64 ? *(const int64_t *)number->value : -1;
   for (uint32_t i = 0; left >= 0 && i < aot_this_package.nsources; i++) {
     const aot_source *source = aot_this_package.sources[i];
@@ -65,10 +65,10 @@ static const aot_function *find_function(const xla_frame *frame) {
   return NULL;
 }
 
-static int set_number(const xla_frame *frame, uint32_t index, aot_operand *operand) {
+static int set_xla_number(const xla_frame *frame, uint32_t index, aot_operand *operand) {
   char name[16];
   snprintf(name, sizeof name, "n%u", (unsigned)index);
-  const xla_scalar *number = attribute(frame, name);
+  const xla_scalar *number = find_attribute(frame, name);
   if (!number || (number->dtype != XLA_S64 && number->dtype != XLA_F64)) return -1;
   operand->real[1] = 0;
   if (number->dtype == XLA_S64) memcpy(&operand->integer, number->value, 8);
@@ -94,7 +94,7 @@ static int not_its_buffers(const aot_function *function) {
 }
 
 /* 0, or a code with its text in aot_last_error(). */
-static int set_operands(const xla_frame *frame, const aot_native_call *call, aot_operand *args, aot_operand *results) {
+static int set_xla_operands(const xla_frame *frame, const aot_native_call *call, aot_operand *args, aot_operand *results) {
   const aot_function *function = call->function;
   int64_t in = 0, out = 0;
   for (uint32_t k = 0; k < function->nresults; k++) {
@@ -105,7 +105,7 @@ static int set_operands(const xla_frame *frame, const aot_native_call *call, aot
   for (uint32_t i = 0; i < function->nargs; i++) {
     const aot_value *value = &function->args[i];
     if (value->kind != AOT_ARRAY) {
-      if (set_number(frame, i, &args[i])) return not_its_buffers(function);
+      if (set_xla_number(frame, i, &args[i])) return not_its_buffers(function);
       continue;
     }
     if (in == frame->args.count || frame->args.types[in] != XLA_BUFFER) return not_its_buffers(function);
@@ -121,15 +121,15 @@ static int set_operands(const xla_frame *frame, const aot_native_call *call, aot
   return in == frame->args.count && out == frame->results.count ? 0 : not_its_buffers(function);
 }
 
-static void *run(const xla_frame *frame, aot_native_call *call, aot_operand *operands) {
+static void *run_xla(const xla_frame *frame, aot_native_call *call, aot_operand *operands) {
   char message[AOT_MESSAGE_BYTES] = "";
   call->args = operands;
   call->results = operands + call->function->nargs;
-  int code = set_operands(frame, call, operands, call->results);
+  int code = set_xla_operands(frame, call, operands, call->results);
   if (code) snprintf(message, sizeof message, "%s", aot_last_error());
   else code = aot_native_run(call, message, sizeof message);
   if (!code) return NULL;
-  return error(frame, code == AOT_E_LIMIT || code == AOT_E_SIZE ? XLA_INVALID_ARGUMENT : XLA_INTERNAL, message[0] ? message : aot_error_name(code));
+  return error_of(frame, code == AOT_E_LIMIT || code == AOT_E_SIZE ? XLA_INVALID_ARGUMENT : XLA_INTERNAL, message[0] ? message : aot_error_name(code));
 }
 
 /* XLA asks each handler for its version before anything else. */
@@ -149,7 +149,7 @@ static void *handle(const xla_frame *frame, int on_cpu) {
   if (tell_version(frame)) return NULL;
   aot_native_call call = { .function = find_function(frame), .device = -1, .on_cpu = (uint8_t)on_cpu, .numbers_on_device = !on_cpu };
   if (frame->stage != XLA_EXECUTE) return NULL;
-  if (!call.function) return error(frame, XLA_INVALID_ARGUMENT, "XLA asks for a function that the package does not have");
+  if (!call.function) return error_of(frame, XLA_INVALID_ARGUMENT, "XLA asks for a function that the package does not have");
   if (!on_cpu) {
     xla_stream_arguments arguments = { .size = sizeof arguments, .context = frame->context };
     void *failed = frame->api->stream_get(&arguments);
@@ -158,8 +158,8 @@ static void *handle(const xla_frame *frame, int on_cpu) {
   }
   size_t count = (size_t)call.function->nargs + call.function->nresults;
   aot_operand *operands = calloc(count ? count : 1, sizeof *operands);
-  if (!operands) return error(frame, XLA_INTERNAL, "no memory for the arguments");
-  void *failed = run(frame, &call, operands);
+  if (!operands) return error_of(frame, XLA_INTERNAL, "no memory for the arguments");
+  void *failed = run_xla(frame, &call, operands);
   free(operands);
   return failed;
 }

@@ -3,8 +3,6 @@
 #include "rt.h"
 #include <string.h>
 
-typedef struct { int64_t rank; aot_descriptor *array; } unranked;
-
 typedef struct {
   aot_frame *frame;
   int64_t rank, run;                                           /* axes that are walked; bytes copied at once */
@@ -44,7 +42,7 @@ static void merge_dense(copying *c) {
 }
 
 void memrefCopy(int64_t element_bytes, void *source, void *target) {
-  const unranked *from = source, *to = target;
+  const aot_unranked *from = source, *to = target;
   aot_frame *frame = aot_frame_here("memref.copy");
   int64_t rank = from->rank;
   for (int64_t i = 0; i < rank; i++)

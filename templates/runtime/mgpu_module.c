@@ -27,7 +27,7 @@ typedef struct module {
   kernel *kernels;                                             /* published with release; both lists only grow */
 } module;
 
-static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t fetching = PTHREAD_MUTEX_INITIALIZER;
 
 static module *register_blob(const void *blob, int jit_level) {
   module *made = calloc(1, sizeof *made);
@@ -61,7 +61,7 @@ static int image_in_context(aot_frame *frame, module *of, CUmodule *out, char *m
   return 0;
 }
 
-static int load_kernel(aot_frame *frame, module *from, const char *name, kernel **out, char *message, size_t size) {
+static int fetch(aot_frame *frame, module *from, const char *name, kernel **out, char *message, size_t size) {
   CUmodule in = NULL;
   int code = image_in_context(frame, from, &in, message, size);
   if (code) return code;
@@ -78,14 +78,14 @@ static int load_kernel(aot_frame *frame, module *from, const char *name, kernel 
   return 0;
 }
 
-static int load_relaxed(aot_frame *frame, module *from, const char *name, kernel **out, char *message, size_t size) {
+static int fetch_relaxed(aot_frame *frame, module *from, const char *name, kernel **out, char *message, size_t size) {
   int mode = CU_CAPTURE_MODE_RELAXED;
   int code = aot_capture_relax(&mode);
   if (code) return aot_explain(message, size, code, "cuThreadExchangeStreamCaptureMode");
-  pthread_mutex_lock(&loading);
+  pthread_mutex_lock(&fetching);
   *out = find_kernel(from, name, frame->context_id);
-  if (!*out) code = load_kernel(frame, from, name, out, message, size);
-  pthread_mutex_unlock(&loading);
+  if (!*out) code = fetch(frame, from, name, out, message, size);
+  pthread_mutex_unlock(&fetching);
   int back = aot_capture_relax(&mode);
   return code || !back ? code : aot_explain(message, size, back, "cuThreadExchangeStreamCaptureMode");
 }
@@ -97,7 +97,7 @@ void *mgpuModuleGetFunction(void *from, const char *name) {
   kernel *one = find_kernel(from, name, frame->context_id);
   if (AOT_UNLIKELY(!one)) {
     char message[AOT_MESSAGE_BYTES];
-    int code = load_relaxed(frame, from, name, &one, message, sizeof message);
+    int code = fetch_relaxed(frame, from, name, &one, message, sizeof message);
     if (code) aot_fail(code, "%s", message);
   }
   return &one->loaded;

@@ -22,7 +22,7 @@ typedef struct chain {                                         /* a pooled strea
 
 typedef struct owned_event { struct owned_event *next; CUevent handle; } owned_event;
 
-static chain *idle;
+static chain *idle_chains;
 static pthread_mutex_t pooling = PTHREAD_MUTEX_INITIALIZER;
 
 static int forks(const aot_frame *frame) { return (frame->function->flags & (AOT_FORK | AOT_SERIAL)) == AOT_FORK; }
@@ -41,9 +41,9 @@ static int may_take(const chain *one, const aot_frame *frame) {
   return status == CU_CAPTURE_NONE || (status == CU_CAPTURE_ACTIVE && one->caller == frame->stream);
 }
 
-static chain *take_idle(const aot_frame *frame) {
+static chain *take_chain(const aot_frame *frame) {
   pthread_mutex_lock(&pooling);
-  chain **at = &idle;
+  chain **at = &idle_chains;
   while (*at && !may_take(*at, frame)) at = &(*at)->next;
   chain *taken = *at;
   if (taken) *at = taken->next;
@@ -53,8 +53,8 @@ static chain *take_idle(const aot_frame *frame) {
 
 static void put_idle(chain *one) {
   pthread_mutex_lock(&pooling);
-  one->next = idle;
-  idle = one;
+  one->next = idle_chains;
+  idle_chains = one;
   pthread_mutex_unlock(&pooling);
 }
 
@@ -76,7 +76,7 @@ static int start_chain(aot_frame *frame, chain **out) {
   void **more = realloc(frame->forks, (frame->nforks + 1) * sizeof *more);
   if (!more) return aot_record(frame, AOT_E_NO_MEMORY, "no host memory for the call's streams");
   frame->forks = more;
-  *out = take_idle(frame);
+  *out = take_chain(frame);
   int code = *out ? 0 : make_chain(frame, out);
   if (code) return code;
   (*out)->caller = frame->stream;

@@ -14,7 +14,7 @@
 enum { MAX_RANK = 5, MAX_BOX = 256, NTYPES = 13, L2_PROMOTION_128B = 2, ZEROS_OUTSIDE = 0 };
 enum { MOST_PIXELS = 1024, LONGEST_STEP = 8 };                 /* of a walk over pixels */
 static const int farthest[MAX_RANK + 1] = { 0, 0, 0, 32768, 128, 16 }; /* that it may end from an axis's end, by the number of axes */
-enum { KEPT = 64, A_LAUNCH = 8 };                              /* descriptors kept in all; those that one launch may take */
+enum { RECENT = 64, A_LAUNCH = 8 };                            /* descriptors kept in all; those that one launch may take */
 static const char *const axis_order = "counted from the innermost";
 
 /* By CUtensorMapDataType: u8 u16 u32 i32 u64 i64 f16 f32 f64 bf16 f32-ftz tf32 tf32-ftz. */
@@ -70,7 +70,7 @@ static int check(aot_frame *frame, const tile *t) {
   return code;
 }
 
-static void describe(tile *t, const aot_descriptor *array, const int64_t *box) {
+static void describe_tile(tile *t, const aot_descriptor *array, const int64_t *box) {
   uint64_t bytes = element_bytes[t->type];
   t->address = (char *)array->aligned + array->offset * (int64_t)bytes;
   for (uint32_t axis = 0; axis < t->rank; axis++) {
@@ -132,7 +132,7 @@ void *mgpuTensorMapEncodeTiledMemref(int64_t rank, void *descriptor, int type, i
   tile t = { .rank = (uint32_t)rank, .type = type, .interleave = interleave, .swizzle = swizzle };
   CUtensorMap map;
   uint64_t address = 0;
-  describe(&t, descriptor, box);
+  describe_tile(&t, descriptor, box);
   must(frame, check(frame, &t));
   must(frame, encode(frame, &t, l2_promotion, out_of_bounds, &map));
   must(frame, aot_device_alloc(frame, sizeof map, frame->stream, &address));
@@ -144,8 +144,8 @@ void *mgpuTensorMapEncodeTiledMemref(int64_t rank, void *descriptor, int type, i
 /* ------------------------------------------------------------------ by value */
 
 typedef struct { tile tile; uint64_t context_id; CUtensorMap map; } kept_map;
-static kept_map kept[KEPT];                                    /* by hash; all zero where nothing is kept */
-static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+static kept_map recent[RECENT];                                /* by hash; all zero where nothing is kept */
+static pthread_mutex_t recent_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local tile described;                           /* by aot_rt_tensor_axis, so far */
 static _Thread_local CUtensorMap given[A_LAUNCH];
 static _Thread_local unsigned turn;
@@ -158,24 +158,24 @@ static kept_map *place(const tile *t, uint64_t context_id) {
     hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
     hash ^= hash >> 29;
   }
-  return &kept[hash % KEPT];
+  return &recent[hash % RECENT];
 }
 
 static int encoded(aot_frame *frame, const tile *t, CUtensorMap *map) {
   kept_map *mine = place(t, frame->context_id);
-  pthread_mutex_lock(&keeping);
+  pthread_mutex_lock(&recent_lock);
   int known = mine->context_id == frame->context_id && !memcmp(&mine->tile, t, sizeof *t);
   if (known) *map = mine->map;
-  pthread_mutex_unlock(&keeping);
+  pthread_mutex_unlock(&recent_lock);
   if (known) return 0;
   int code = check(frame, t);
   if (!code) code = encode(frame, t, L2_PROMOTION_128B, ZEROS_OUTSIDE, map);
   if (code) return code;
-  pthread_mutex_lock(&keeping);
+  pthread_mutex_lock(&recent_lock);
   mine->tile = *t;
   mine->context_id = frame->context_id;
   mine->map = *map;
-  pthread_mutex_unlock(&keeping);
+  pthread_mutex_unlock(&recent_lock);
   return 0;
 }
 

@@ -79,7 +79,7 @@ static void describe(const aot_value *value, const aot_operand *array, int64_t *
   }
 }
 
-static void span(const aot_value *value, const aot_operand *array, uint64_t *low, uint64_t *high) {
+static void address_range(const aot_value *value, const aot_operand *array, uint64_t *low, uint64_t *high) {
   int64_t first = 0, last = 0, dense = 1;
   *low = *high = 0;
   for (int32_t i = array->rank - 1; i >= 0; i--) {
@@ -98,7 +98,7 @@ static int meets(const aot_native_call *call, uint32_t but, uint64_t low, uint64
   for (uint32_t k = 0; k < function->nargs; k++) {
     uint64_t from, to;
     if (k == but || function->args[k].kind != AOT_ARRAY) continue;
-    span(&function->args[k], &call->args[k], &from, &to);
+    address_range(&function->args[k], &call->args[k], &from, &to);
     if (from < high && low < to) return 1;
   }
   return 0;
@@ -109,12 +109,12 @@ static int check_overlaps(const aot_native_call *call, const text *out) {
   uint64_t low, high;
   for (uint32_t i = 0; i < function->nargs; i++) {
     if (function->args[i].role != AOT_DESTINATION) continue;
-    span(&function->args[i], &call->args[i], &low, &high);
+    address_range(&function->args[i], &call->args[i], &low, &high);
     if (meets(call, i, low, high)) return say(out, call, i, 0, "shares memory with another argument");
   }
   for (uint32_t k = 0; k < function->nresults; k++) {
     if (function->results[k].kind != AOT_ARRAY || function->results[k].alias >= 0 || !call->results[k].address) continue;
-    span(&function->results[k], &call->results[k], &low, &high);
+    address_range(&function->results[k], &call->results[k], &low, &high);
     if (meets(call, UINT32_MAX, low, high)) return say(out, call, k, 1, "its memory is that of an argument");
   }
   return 0;

@@ -15,7 +15,6 @@
 
 float __extendhfsf2(float half);
 
-typedef struct { int64_t rank; aot_descriptor *array; } unranked;
 typedef void print_element(const char *at);
 typedef struct { print_element *print; int64_t bytes; } element;
 
@@ -39,8 +38,8 @@ static float bf16_at(const void *at) {
 }
 
 #define ELEMENT(suffix, type, ...) \
-  static void element_##suffix(const char *at) { type v[2]; memcpy(v, at, sizeof v[0] * WORDS); printf(__VA_ARGS__); }
-#define WORDS 1
+  static void element_##suffix(const char *at) { type v[2]; memcpy(v, at, sizeof v[0] * NUMBERS); printf(__VA_ARGS__); }
+#define NUMBERS 1
 ELEMENT(I8, int8_t, "%d", v[0])
 ELEMENT(I16, int16_t, "%d", v[0])
 ELEMENT(I32, int32_t, "%" PRId32, v[0])
@@ -48,11 +47,11 @@ ELEMENT(I64, int64_t, "%" PRId64, v[0])
 ELEMENT(Ind, uint64_t, "%" PRIu64, v[0])
 ELEMENT(F32, float, "%g", (double)v[0])
 ELEMENT(F64, double, "%g", v[0])
-#undef WORDS
-#define WORDS 2
+#undef NUMBERS
+#define NUMBERS 2
 ELEMENT(C32, float, "(%g,%g)", (double)v[0], (double)v[1])
 ELEMENT(C64, double, "(%g,%g)", v[0], v[1])
-#undef WORDS
+#undef NUMBERS
 static void element_F16(const char *at) { printf("%g", (double)f16_at(at)); }
 static void element_BF16(const char *at) { printf("%g", (double)bf16_at(at)); }
 
@@ -129,7 +128,7 @@ static void print_axis(const element *type, const char *at, int64_t axis, int64_
   printf("]");
 }
 
-static int is_empty(int64_t rank, const aot_descriptor *array) {
+static int has_no_elements(int64_t rank, const aot_descriptor *array) {
   for (int64_t i = 0; i < rank; i++)
     if (!array->dims[i]) return 1;
   return 0;
@@ -150,7 +149,7 @@ static void print_array(element type, int64_t rank, const aot_descriptor *array)
   print_heading(rank, array);
   printf(" data = \n");
   if (rank == 0) printf("[");
-  if (is_empty(rank, array)) print_nothing(rank);
+  if (has_no_elements(rank, array)) print_nothing(rank);
   else print_axis(&type, start, 0, rank, array->dims, array->dims + rank);
   printf(rank ? "\n" : "]\n");
   if (copy) _mlir_memref_to_llvm_free(copy);
@@ -158,11 +157,11 @@ static void print_array(element type, int64_t rank, const aot_descriptor *array)
 
 #define PRINT_MEMREF(suffix, size) \
   void printMemref##suffix(int64_t rank, void *array); \
-  void _mlir_ciface_printMemref##suffix(unranked *array); \
-  void _mlir_ciface_printMemrefShape##suffix(unranked *array); \
+  void _mlir_ciface_printMemref##suffix(aot_unranked *array); \
+  void _mlir_ciface_printMemrefShape##suffix(aot_unranked *array); \
   void printMemref##suffix(int64_t rank, void *array) { print_array((element){ element_##suffix, size }, rank, array); } \
-  void _mlir_ciface_printMemref##suffix(unranked *array) { printMemref##suffix(array->rank, array->array); } \
-  void _mlir_ciface_printMemrefShape##suffix(unranked *array) { \
+  void _mlir_ciface_printMemref##suffix(aot_unranked *array) { printMemref##suffix(array->rank, array->array); } \
+  void _mlir_ciface_printMemrefShape##suffix(aot_unranked *array) { \
     printing("printMemrefShape"); \
     print_heading(array->rank, array->array); \
     printf("\n"); \
@@ -195,8 +194,8 @@ void printComma(void) { printString(", "); }
 void printNewline(void) { printString("\n"); }
 void printFlops(double flops) { fprintf(stderr, "%f GFLOPS\n", flops / 1e9); }
 
-static struct timespec now(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return t; }
-double rtclock(void) { struct timespec t = now(); return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec; }
+static struct timespec wall_clock(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return t; }
+double rtclock(void) { struct timespec t = wall_clock(); return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec; }
 double _mlir_ciface_rtclock(void) { return rtclock(); }
-int64_t nanoTime(void) { struct timespec t = now(); return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
+int64_t nanoTime(void) { struct timespec t = wall_clock(); return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
 int64_t _mlir_ciface_nanoTime(void) { return nanoTime(); }

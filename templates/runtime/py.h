@@ -113,6 +113,7 @@ typedef struct aot_view {
   PyObject *holder;                                            /* owned; keeps the view valid until the call is enqueued; often NULL */
   int64_t dims[2 * AOT_MAX_RANK];                              /* room for protocols that hand out Python tuples */
 } aot_view;
+enum { AOT_UNKNOWN_CODE = 255 };                               /* code of an element type for which DLPack has none */
 
 /* Borrowed until the next call of it; NULL with an error set. */
 const aot_kind *aot_kind_of(PyObject *object);

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNKNOWN_CODE = 255 };
-
 static int read_typestr(PyObject *object, aot_view *view) {
   static const struct { char letter; uint8_t code; } codes[] = {
     {'i', AOT_DL_INT}, {'u', AOT_DL_UINT}, {'f', AOT_DL_FLOAT}, {'c', AOT_DL_COMPLEX}, {'b', AOT_DL_BOOL}};
@@ -17,7 +15,7 @@ static int read_typestr(PyObject *object, aot_view *view) {
     PyErr_SetString(PyExc_TypeError, "__cuda_array_interface__: 'typestr' is missing, of no known type, or not little-endian");
     return -1;
   }
-  view->dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(8 * bytes), 1};
+  view->dtype = (dl_dtype){AOT_UNKNOWN_CODE, (uint8_t)(8 * bytes), 1};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (codes[i].letter == text[1])
       view->dtype.code = codes[i].code;

@@ -22,7 +22,7 @@ static int meets(const aot_call *call, uint32_t index, uint64_t low, uint64_t hi
   return met;
 }
 
-static int refuse(const aot_call *call, uint32_t index, const char *why) {
+static int refuse_overlap(const aot_call *call, uint32_t index, const char *why) {
   return aot_wrong(call, index, PyExc_ValueError, ", got an array that shares memory with another argument: %s", why);
 }
 
@@ -30,7 +30,7 @@ static int move(aot_call *call, const aot_frame *frame, uint32_t index, uint64_t
   const aot_value *value = &call->callable->args[index];
   int64_t *descriptor = call->slots[index];
   if (value->strides)
-    return refuse(call, index, "a strided array cannot be computed elsewhere first");
+    return refuse_overlap(call, index, "a strided array cannot be computed elsewhere first");
   if (!call->moved && !(call->moved = PyMem_Calloc(call->callable->nargs, sizeof *call->moved))) {
     PyErr_NoMemory();
     return -1;
@@ -56,7 +56,7 @@ int aot_destinations_separate(aot_call *call, const aot_frame *frame) {
     uint64_t low = call->spans[2 * i], high = call->spans[2 * i + 1];
     int met = meets(call, i, low, high);
     if (met < 0)
-      return refuse(call, i, "both are written");
+      return refuse_overlap(call, i, "both are written");
     if (met && move(call, frame, i, low, high))
       return -1;
   }

@@ -48,7 +48,7 @@ int aot_copy_device(uint64_t to, uint64_t from, uint64_t bytes, void *stream) {
   return code ? aot_set_driver_error(code, "cuMemcpyAsync") : 0;
 }
 
-static int put(PyObject *facts, const char *name, PyObject *value) {
+static int put_fact(PyObject *facts, const char *name, PyObject *value) {
   int status = value ? PyDict_SetItemString(facts, name, value) : -1;
   Py_XDECREF(value);
   return status;
@@ -72,9 +72,9 @@ static int put_device(PyObject *facts, int ordinal) {
     code = aot_cu.cuDeviceGetAttribute(&minor, CU_DEVICE_CAPABILITY_MINOR, device);
   if (code) {
     aot_set_driver_error(code, operation);
-    return put(facts, "error", aot_text(aot_last_error()));
+    return put_fact(facts, "error", aot_text(aot_last_error()));
   }
-  return put(facts, "name", aot_text(name)) || put(facts, "capability", Py_BuildValue("(ii)", major, minor));
+  return put_fact(facts, "name", aot_text(name)) || put_fact(facts, "capability", Py_BuildValue("(ii)", major, minor));
 }
 
 int aot_has_gpu_code(void) {
@@ -95,21 +95,21 @@ static int put_loaded(PyObject *facts, int device) {
   for (uint32_t i = 0; loaded && i < aot_this_package.nsources; i++) {
     const aot_source *source = aot_this_package.sources[i];
     int image = source->blob ? aot_source_image(source, device) : AOT_IMAGE_NOT_LOADED;
-    if (image != AOT_IMAGE_NOT_LOADED && put(loaded, source->name, PyLong_FromLong(image)))
+    if (image != AOT_IMAGE_NOT_LOADED && put_fact(loaded, source->name, PyLong_FromLong(image)))
       Py_CLEAR(loaded);
   }
-  return put(facts, "loaded", loaded);
+  return put_fact(facts, "loaded", loaded);
 }
 
 static int put_facts(PyObject *facts, int ordinal) {
   char message[AOT_MESSAGE_BYTES] = "";
-  if (put(facts, "cpu", PyUnicode_FromString(aot_cpu_variant_name(aot_cpu_variant()))) ||
-      put(facts, "threads", PyLong_FromLong(aot_cpu_threads())))
+  if (put_fact(facts, "cpu", PyUnicode_FromString(aot_cpu_variant_name(aot_cpu_variant()))) ||
+      put_fact(facts, "threads", PyLong_FromLong(aot_cpu_threads())))
     return -1;
   if (!aot_has_gpu_code())                                         /* nothing to ask the driver */
     return 0;
   if (aot_driver(message, sizeof message))
-    return put(facts, "error", aot_text(message));
+    return put_fact(facts, "error", aot_text(message));
   int count = 0, version = 0, code = aot_cu.cuDeviceGetCount(&count);
   if (code)
     aot_set_driver_error(code, "cuDeviceGetCount");
@@ -118,9 +118,9 @@ static int put_facts(PyObject *facts, int ordinal) {
   else if (ordinal < 0)
     code = aot_current_device(&ordinal);
   if (code)
-    return put(facts, "error", aot_text(aot_last_error()));
-  if (put_loaded(facts, ordinal) || put(facts, "driver", PyLong_FromLong(version)) || put(facts, "devices", PyLong_FromLong(count)) ||
-      put(facts, "device", PyLong_FromLong(ordinal)))
+    return put_fact(facts, "error", aot_text(aot_last_error()));
+  if (put_loaded(facts, ordinal) || put_fact(facts, "driver", PyLong_FromLong(version)) || put_fact(facts, "devices", PyLong_FromLong(count)) ||
+      put_fact(facts, "device", PyLong_FromLong(ordinal)))
     return -1;
   return ordinal < count ? put_device(facts, ordinal) : 0;
 }

@@ -53,7 +53,7 @@ static int is_large(const aot_call *call) {
   return bytes >= LARGE || !arrays;
 }
 
-static int run(aot_call *call, aot_frame *frame) {
+static int run_on_cpu(aot_call *call, aot_frame *frame) {
   aot_entry entry = aot_cpu_entry(call->callable->function);
   if (!is_large(call))
     return aot_run_cpu(frame, entry, call->slots);
@@ -74,7 +74,7 @@ PyObject *aot_call_on_cpu(aot_call *call) {
   frame.memory = aot_result_memory;
   aot_push(&frame);
   int overlaps = call->callable->writes_values && aot_destinations_separate(call, &frame);
-  int failed = overlaps ? AOT_E_PYTHON : run(call, &frame);
+  int failed = overlaps ? AOT_E_PYTHON : run_on_cpu(call, &frame);
   aot_pop(&frame);
   int code = call->moved ? aot_destinations_finish(call, failed) : 0;
   int copied = aot_outputs_finish(call, failed);

@@ -24,7 +24,7 @@ typedef struct {                                               /* numpy's PyArra
   int flags;
 } array_fields;
 
-enum { NATIVE = 0x200, WRITEABLE = 0x400, UNKNOWN_CODE = 255 };
+enum { NATIVE = 0x200, WRITEABLE = 0x400 };
 
 int aot_is_numpy(PyTypeObject *type) {
   PyObject *module = aot_imported(AOT_NAME_NUMPY), *array = module ? aot_optional(module, AOT_NAME_NDARRAY) : NULL;
@@ -159,11 +159,11 @@ static int read_dtype(PyObject *object, const array_struct *array, dl_dtype *dty
     PyErr_SetString(PyExc_TypeError, "its elements have the byte order of another machine");
     return -1;
   }
-  *dtype = (dl_dtype){UNKNOWN_CODE, (uint8_t)(array->size < 32 ? 8 * array->size : 255), 1};
+  *dtype = (dl_dtype){AOT_UNKNOWN_CODE, (uint8_t)(array->size < 32 ? 8 * array->size : 255), 1};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (codes[i].letter == array->kind && (array->kind != 'f' || array->size > 1))
       dtype->code = codes[i].code;
-  if (dtype->code != UNKNOWN_CODE || array->size > 2)
+  if (dtype->code != AOT_UNKNOWN_CODE || array->size > 2)
     return 0;
   dl_dtype named;
   named = *dtype;

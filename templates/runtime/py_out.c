@@ -94,7 +94,7 @@ static int name_out(const aot_call *call, uint32_t k, PyObject *object) {
 }
 
 /* Without array arguments, the first array of out= says where the call runs. `view` is NULL while the array waits. */
-static int note_first(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view) {
+static int note_first_out(aot_call *call, uint32_t k, PyObject *object, const aot_kind *kind, const aot_view *view) {
   const aot_function *function = call->callable->function;
   int place = view ? aot_place_of(view) : aot_place_ask(object);
   if (place < 0)
@@ -114,7 +114,7 @@ static int read_out(aot_call *call, uint32_t k, PyObject *object) {
   aot_kind kind = *found;
   aot_view view;
   int status = aot_view_fast(object, &kind, &view);
-  if (!call->first_object && status >= 0 && note_first(call, k, object, &kind, status ? &view : NULL)) {
+  if (!call->first_object && status >= 0 && note_first_out(call, k, object, &kind, status ? &view : NULL)) {
     if (status)
       Py_XDECREF(view.holder);
     return -1;

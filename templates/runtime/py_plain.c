@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) int is_lazy(PyObject *object, const
   return lazy;
 }
 
-__attribute__((always_inline)) static inline int take(aot_call *call, uint32_t index, const aot_plain *plain, int64_t *slot) {
+__attribute__((always_inline)) static inline int take_plain(aot_call *call, uint32_t index, const aot_plain *plain, int64_t *slot) {
   PyObject *object = call->args[index];
   const aot_kind *kind = &call->first_kind;
   aot_kind other;                                              /* frameworks may run Python code, which may ask for other kinds */
@@ -124,7 +124,7 @@ static inline int take_number(aot_call *call, uint32_t index, int64_t *slot) {
   return aot_number_read(call, index, slot) ? -1 : 1;
 }
 
-int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) { return take(call, index, &call->callable->plain[index], slot); }
+int aot_plain_take(aot_call *call, uint32_t index, int64_t *slot) { return take_plain(call, index, &call->callable->plain[index], slot); }
 
 void aot_plain_begin(aot_call *call) {
   call->nholders = call->pending = 0;
@@ -140,7 +140,7 @@ AOT_HOT int aot_plain_arguments(aot_call *call) {
   for (uint32_t i = 0; i < callable->nargs; i++) {
     const aot_plain *plain = &callable->plain[i];
     call->slots[i] = word;
-    int taken = plain->possible ? take(call, i, plain, word) : plain->number ? take_number(call, i, word) : 0;
+    int taken = plain->possible ? take_plain(call, i, plain, word) : plain->number ? take_number(call, i, word) : 0;
     if (taken <= 0)
       return taken;
     word += plain->words;

@@ -11,6 +11,9 @@
 #define AOT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define AOT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+enum { AOT_MAX_DEVICES = 64 };
+typedef struct { int64_t rank; aot_descriptor *array; } aot_unranked;   /* a memref of any rank, as compiled code passes it */
+
 /* rt_driver.c */
 int aot_driver_state(void);                                    /* 0: open, and not in a forked child; else aot_driver's error */
 int aot_driver_lacks(const char *entry, char *message, size_t size);   /* AOT_E_UNSUPPORTED, with the CUDA version that has it */

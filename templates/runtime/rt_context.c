@@ -9,26 +9,24 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MAX_DEVICES = 64 };
-
 _Thread_local aot_thread aot_this_thread;
-static _Thread_local char error[AOT_MESSAGE_BYTES];
+static _Thread_local char last_error[AOT_MESSAGE_BYTES];
 static _Thread_local int default_device;
 static pthread_mutex_t retaining = PTHREAD_MUTEX_INITIALIZER;
-static CUcontext primary[MAX_DEVICES];                         /* retained once, never released */
+static CUcontext primary[AOT_MAX_DEVICES];                         /* retained once, never released */
 
-char *aot_error_buffer(void) { return error; }
-const char *aot_last_error(void) { return error; }
+char *aot_error_buffer(void) { return last_error; }
+const char *aot_last_error(void) { return last_error; }
 
 int aot_set_error(int code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(error, sizeof error, format, arguments);
+  vsnprintf(last_error, sizeof last_error, format, arguments);
   va_end(arguments);
   return code;
 }
 
-int aot_set_driver_error(int code, const char *operation) { return aot_explain(error, sizeof error, code, operation); }
+int aot_set_driver_error(int code, const char *operation) { return aot_explain(last_error, sizeof last_error, code, operation); }
 
 /* A driver without cuCtxGetId (before CUDA 12.0): the handle has to do. */
 static int current_id(uint64_t *id) {
@@ -60,7 +58,7 @@ static int retain(int device) {
 
 /* `again`: the one retained before was destroyed under us (cuDevicePrimaryCtxReset). */
 static int primary_context(int device, int again, CUcontext *context) {
-  if (device < 0 || device >= MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
+  if (device < 0 || device >= AOT_MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
   int code = 0;
   *context = __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE);
   if (*context && !again) return 0;

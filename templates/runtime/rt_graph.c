@@ -75,7 +75,7 @@ static int allocate(kept *one) {
   return back ? aot_set_driver_error(back, "cuThreadExchangeStreamCaptureMode") : 0;
 }
 
-static int make(const aot_frame *frame, uint64_t bytes, kept **out) {
+static int make_kept(const aot_frame *frame, uint64_t bytes, kept **out) {
   kept *made = calloc(1, sizeof *made);
   if (!made) return aot_set_error(AOT_E_NO_MEMORY, "no host memory for a buffer of a CUDA graph");
   stay_loaded();
@@ -104,7 +104,7 @@ static int keep(const aot_frame *frame, uint64_t bytes, CUgraph graph, uint64_t 
   pthread_mutex_lock(&keeping);
   kept *one = take_idle(frame->context_id, bytes);
   pthread_mutex_unlock(&keeping);
-  int code = one ? 0 : make(frame, bytes, &one);
+  int code = one ? 0 : make_kept(frame, bytes, &one);
   if (code) {
     if (one) give_back(one);
     return code;

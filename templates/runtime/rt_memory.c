@@ -8,10 +8,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MAX_DEVICES = 64 };
 enum { UNKNOWN, POOL, NO_POOL };
 
-static struct { int kind; CUmemoryPool handle; } pools[MAX_DEVICES];   /* kind is published with release, after the handle */
+static struct { int kind; CUmemoryPool handle; } pools[AOT_MAX_DEVICES];   /* kind is published with release, after the handle */
 static int poolless;                                           /* 1: some device here has no pools */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
@@ -36,7 +35,7 @@ static int make_pool(int device) {
 }
 
 static int first_use(int device) {
-  if (device < 0 || device >= MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
+  if (device < 0 || device >= AOT_MAX_DEVICES) return aot_set_error(CUDA_ERROR_INVALID_DEVICE, "there is no CUDA device %d", device);
   int mode = CU_CAPTURE_MODE_RELAXED;
   int code = aot_capture_relax(&mode);
   if (code) return aot_set_driver_error(code, "cuThreadExchangeStreamCaptureMode");
@@ -47,7 +46,7 @@ static int first_use(int device) {
   return code || !back ? code : aot_set_driver_error(back, "cuThreadExchangeStreamCaptureMode");
 }
 
-static int has_been_used(int device) { return device >= 0 && device < MAX_DEVICES && kind_of(device) != UNKNOWN; }
+static int has_been_used(int device) { return device >= 0 && device < AOT_MAX_DEVICES && kind_of(device) != UNKNOWN; }
 
 int aot_explain_alloc(int code, const char *operation, int64_t bytes, int device) {
   size_t free_bytes = 0, total = 0;

@@ -18,13 +18,13 @@ typedef struct aot_loaded {
   aot_loaded_kernel kernels[];
 } aot_loaded;
 
-typedef struct { char *at; size_t left; } text;
+typedef struct { char *at; size_t left; } growing;
 enum { LOG_BYTES = 4096 };
 typedef struct { char error[LOG_BYTES], info[LOG_BYTES]; } logs;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;   /* loads are rare: one lock for all sources */
 
-__attribute__((format(printf, 2, 3))) static void add(text *out, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void add(growing *out, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   int n = vsnprintf(out->at, out->left, format, arguments);
@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static void add(text *out, const char *for
   out->left -= used;
 }
 
-static void add_device(text *out) {
+static void add_device(growing *out) {
   CUdevice device = 0;
   char name[128] = "";
   int major = 0, minor = 0;
@@ -47,7 +47,7 @@ static void add_device(text *out) {
   add(out, "%s (device %d, compute capability %d.%d)", name, device, major, minor);
 }
 
-static void add_images(text *out, const aot_source *source) {
+static void add_images(growing *out, const aot_source *source) {
   if (!source || !source->nimages) return;
   add(out, "; the package ships");
   for (uint32_t i = 0; i < source->nimages; i++)
@@ -62,14 +62,14 @@ static int driver_too_old(int code) {
   return suspect && aot_this_package.min_driver_cuda > aot_driver_version();
 }
 
-static void add_too_old(text *out) {
+static void add_too_old(growing *out) {
   int needs = aot_this_package.min_driver_cuda, version = aot_driver_version();
   add(out, "the NVIDIA driver is too old: the package was made with %s and needs a driver for CUDA %d.%d or later, this one "
            "supports CUDA %d.%d; update the driver, or build the package with an older CUDA toolchain (--cuda 12)",
       aot_this_package.toolchain, needs / 1000, needs % 1000 / 10, version / 1000, version % 1000 / 10);
 }
 
-static void add_log(text *out, const char *title, char *log) {
+static void add_log(growing *out, const char *title, char *log) {
   log[LOG_BYTES - 1] = 0;
   size_t n = strlen(log);
   while (n && (log[n - 1] == '\n' || log[n - 1] == ' ')) log[--n] = 0;
@@ -77,7 +77,7 @@ static void add_log(text *out, const char *title, char *log) {
 }
 
 static int explain_load(int code, const char *origin, const aot_source *source, logs *log, char *message, size_t size) {
-  text out = { message, size };
+  growing out = { message, size };
   add(&out, "%s: ", origin);
   if (driver_too_old(code)) {
     add_too_old(&out);
@@ -253,7 +253,7 @@ AOT_HOT const aot_loaded_kernel *aot_loaded_kernel_of(const aot_source *source, 
 }
 
 static int not_in_image(const aot_source *source, uint32_t kernel, char *message, size_t size) {
-  text out = { message, size };
+  growing out = { message, size };
   add(&out, "kernel %s of %s.%s is not in the image that the driver took for ", source->kernels[kernel].name, aot_this_package.name,
       source->name);
   add_device(&out);
