@@ -83,6 +83,15 @@ def affine_loops(p: cpurun.Program) -> None:
     expected = np.cumsum(a)
     p.call("prefix", a)
     same(a, expected)
+    a = random(6)
+    for n in (-1, 0, 3, 5):
+        total, after = 0.0, a.copy()
+        for i in range(max(0, n - 4), min(n, 4), 2):
+            total += after[1 : 6 - i].sum()
+            after[1 : 6 - i] += 1
+        found = p.call("carried", a, n).results
+        same(found[0], total)
+        same(found[1], after)
 
 
 @check

@@ -19,6 +19,7 @@ from mlir import ir
 from aot import mlir
 from aot.arch import Capability
 from aot.lower import (
+    affinetensors,
     argmax,
     asserts,
     bufferize,
@@ -134,6 +135,7 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     """Bring functions to linalg on tensors, with their checks of extents; what GPU and CPU code have in common."""
     frontend.run_scripts(module)
     frontend.refuse(module)
+    affinetensors.lower(module)
     scaledfloats.lower(module)
     frontend.decompose(module, masked_zeros=options.masked_zeros)
     unitslices.settle(module)

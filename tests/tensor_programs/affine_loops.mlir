@@ -61,3 +61,20 @@ func.func @prefix(%a: memref<16xf32>) {
   }
   return
 }
+func.func @carried(%x: tensor<?xf32>, %n: index) -> (f32, tensor<?xf32>) {
+  %one = arith.constant 1.0 : f32
+  %z = arith.constant 0.0 : f32
+  %s, %r = affine.for %i = max affine_map<()[n] -> (0, n - 4)>()[%n] to min affine_map<()[n] -> (n, 4)>()[%n] step 2
+      iter_args(%q = %z, %a = %x) -> (f32, tensor<?xf32>) {
+    %p, %b = affine.for %j = affine_map<(i) -> (i)>(%i) to 5 iter_args(%u = %q, %t = %a) -> (f32, tensor<?xf32>) {
+      %k = affine.apply affine_map<(i, j) -> (j - i + 1)>(%i, %j)
+      %v = tensor.extract %t[%k] : tensor<?xf32>
+      %w = arith.addf %v, %one : f32
+      %m = arith.addf %u, %v : f32
+      %o = tensor.insert %w into %t[%k] : tensor<?xf32>
+      affine.yield %m, %o : f32, tensor<?xf32>
+    }
+    affine.yield %p, %b : f32, tensor<?xf32>
+  }
+  return %s, %r : f32, tensor<?xf32>
+}
