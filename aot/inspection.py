@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot import arch, fileset, openedpackage, process, ptxtext, scratch, told, toolchain
+from aot import arch, fileset, manifest, openedpackage, process, ptxtext, scratch, told, toolchain
 from aot.arch import Coverage, dotted
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.openedpackage import Blob, Opened
@@ -83,7 +83,7 @@ def text(found: Inspection) -> str:
         left_out = package.manifest.get("left_out", ())
         parts += [f"{name}: left out: nothing of it is built for these architectures" for name in left_out]
     else:
-        parts.append(f"{package.path}: no {openedpackage.MANIFEST} beside it; images only")
+        parts.append(f"{package.path}: no {manifest.FILE} beside it; images only")
         parts += [_images_text(blob) for blob in package.blobs]
     if found.sources:
         parts.append(
@@ -158,7 +158,7 @@ def _some(names: Sequence[str], total: int) -> str:
 def _find(package: Opened, name: str) -> _Found:
     """The kernel called ``name``, ``source.name``, ``module::name`` or by its symbol."""
     if package.manifest is None:
-        raise UsageError(f"'{package.path}' has no {openedpackage.MANIFEST} beside it: kernels are not known by name")
+        raise UsageError(f"'{package.path}' has no {manifest.FILE} beside it: kernels are not known by name")
     blobs = {blob.source: blob for blob in package.blobs}
     known: dict[str, set[tuple[str, str]]] = {}
     for module in package.manifest["modules"]:

@@ -10,20 +10,22 @@ so that neither symbols nor sections need to be there.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot import fatbin, fileset, splitfront
+from aot import fatbin, fileset, manifest, splitfront
 from aot.errors import AotError, LoweringError, MismatchError, UsageError
+from aot.manifest import FILE
 
-MANIFEST = "aot.json"
-SCHEMA = 1
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError)
+"""What zipfile raises for archives that were changed: also for encryption, methods and names that no wheel has."""
 _HEADER = struct.Struct("<IHHQ")
 _MAGIC = b"\x50\xed\x55\xba"
 
@@ -72,21 +74,28 @@ def open_package(path: str) -> Opened:
         files = _extension(place)
     else:
         raise UsageError(f"'{path}' is neither a wheel, a folder nor an extension (.so)")
-    manifest = None if files.manifest is None else _manifest(files.manifest, path)
-    return Opened(path, manifest, tuple(_blobs(files.extension, manifest, path)), len(files.extension))
+    found = None if files.manifest is None else manifest.read(files.manifest, path)
+    return Opened(path, found, tuple(_blobs(files.extension, found, path)), len(files.extension))
 
 
 def _wheel(path: Path) -> _Files:
+    with opened_wheel(path) as archive:
+        names = archive.namelist()
+        fronts = [name for name in names if name.rpartition("/")[2] == splitfront.CONTENTS]
+        if fronts:
+            raise splitfront.refusal(str(path), archive.read(fronts[0]))
+        about = _only([name for name in names if name.rpartition("/")[2] == FILE], FILE, path)
+        extension = _only([name for name in names if name.endswith(".so")], "extension (*.so)", path)
+        return _Files(archive.read(about), archive.read(extension))
+
+
+@contextlib.contextmanager
+def opened_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A wheel whose files are read in the block; AotError where it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            fronts = [name for name in names if name.rpartition("/")[2] == splitfront.CONTENTS]
-            if fronts:
-                raise splitfront.refusal(str(path), archive.read(fronts[0]))
-            manifest = _only([name for name in names if name.rpartition("/")[2] == MANIFEST], MANIFEST, path)
-            extension = _only([name for name in names if name.endswith(".so")], "extension (*.so)", path)
-            return _Files(archive.read(manifest), archive.read(extension))
-    except (zipfile.BadZipFile, OSError) as error:
+            yield archive
+    except _DAMAGE as error:
         raise AotError(f"'{path}' cannot be read as a wheel: {error}") from error
 
 
@@ -96,22 +105,22 @@ def _folder(path: Path) -> _Files:
         return _wheel(wheels[0])
     if wheels:
         raise UsageError(f"'{path}' holds {len(wheels)} wheels", hint=f"name one, such as {wheels[-1]}")
-    found = [path / MANIFEST] if (path / MANIFEST).is_file() else sorted(path.glob(f"*/{MANIFEST}"))
+    found = [path / FILE] if (path / FILE).is_file() else sorted(path.glob(f"*/{FILE}"))
     if not found:
         splitfront.check(path, str(path))
-    manifest = _only([str(each) for each in found], MANIFEST, path)
-    package = Path(manifest).parent
+    about = Path(_only([str(each) for each in found], FILE, path))
+    package = about.parent
     places = (package, package.parent)
     extensions = [each for place in places for each in sorted(place.glob(f"_{package.name}*.so"))]
-    return _Files(fileset.read_file(Path(manifest)), fileset.read_file(Path(_only(map(str, extensions), "*.so", path))))
+    return _Files(fileset.read_file(about), fileset.read_file(Path(_only(map(str, extensions), "*.so", path))))
 
 
 def _extension(path: Path) -> _Files:
     """The manifest lies beside it, or in the package folder beside it."""
     package = path.name.lstrip("_").partition(".")[0]
-    places = (path.parent / MANIFEST, path.parent / package / MANIFEST)
-    manifest = next((fileset.read_file(place) for place in places if place.is_file()), None)
-    return _Files(manifest, fileset.read_file(path))
+    places = (path.parent / FILE, path.parent / package / FILE)
+    about = next((fileset.read_file(place) for place in places if place.is_file()), None)
+    return _Files(about, fileset.read_file(path))
 
 
 def _only(found: Sequence[str] | Iterator[str], what: str, path: Path) -> str:
@@ -122,26 +131,15 @@ def _only(found: Sequence[str] | Iterator[str], what: str, path: Path) -> str:
     return names[0]
 
 
-def _manifest(data: bytes, path: str) -> Mapping[str, Any]:
-    try:
-        manifest = json.loads(data)
-    except ValueError as error:
-        raise AotError(f"'{path}': {MANIFEST} is damaged: {error}") from error
-    schema = manifest.get("schema") if isinstance(manifest, dict) else None
-    if schema != SCHEMA:
-        raise AotError(f"'{path}': the manifest has schema {schema!r}; this aot reads {SCHEMA}", hint="use a newer aot")
-    return dict(manifest)
-
-
-def _blobs(extension: bytes, manifest: Mapping[str, Any] | None, path: str) -> Iterator[Blob]:
+def _blobs(extension: bytes, about: Mapping[str, Any] | None, path: str) -> Iterator[Blob]:
     """The fatbins of an extension; with a manifest, exactly those that it names."""
     found = list(_fatbins(extension))
-    if manifest is None:
+    if about is None:
         for number, data in enumerate(found):
             yield Blob(str(number), data, fatbin.entries(data))
         return
     by_hash = {hashlib.sha256(data).hexdigest(): data for data in found}
-    for module in manifest["modules"]:
+    for module in about["modules"]:
         if not module.get("blob_bytes"):
             continue
         blob = by_hash.get(module["blob_sha256"]) or _by_size(extension, module)

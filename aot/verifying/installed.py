@@ -9,19 +9,18 @@ In: a wheel, a folder that holds one, the folder of an installed package, or a p
 from __future__ import annotations
 
 import importlib.util
-import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.tags import sys_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from aot import fileset, splitfront
+from aot import fileset, manifest, splitfront
 from aot.errors import AotError, UsageError
-from aot.openedpackage import MANIFEST, SCHEMA
+from aot.manifest import FILE
+from aot.openedpackage import opened_wheel
 
 
 @dataclass(frozen=True)
@@ -57,16 +56,17 @@ def _unpacked(wheel: Path, scratch: Path) -> Installed:
         raise UsageError(f"'{wheel}' is no wheel: {error}") from error
     if not tags & set(sys_tags()):
         raise UsageError(f"'{wheel}' is for {', '.join(map(str, tags))}, which this Python is not")
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            fileset.write_tree({name: archive.read(name) for name in archive.namelist() if name[-1] != "/"}, scratch)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise AotError(f"'{wheel}' cannot be read as a wheel: {error}") from error
+    with opened_wheel(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    outside = [name for name in files if not name or {"..", "/"} & set(PurePosixPath(name).parts)]
+    if outside:
+        raise AotError(f"'{wheel}' cannot be read as a wheel: '{outside[0]}' would lie outside of it")
+    fileset.write_tree(files, scratch)
     return _folder(scratch, str(wheel))
 
 
 def _folder(folder: Path, name: str = "") -> Installed:
-    found = [folder / MANIFEST] if (folder / MANIFEST).is_file() else sorted(folder.glob(f"*/{MANIFEST}"))
+    found = [folder / FILE] if (folder / FILE).is_file() else sorted(folder.glob(f"*/{FILE}"))
     if not found:
         splitfront.check(folder, name or str(folder))
         if any(folder.glob("*.mlir")) or any(folder.glob("*.mlirbc")):
@@ -75,7 +75,7 @@ def _folder(folder: Path, name: str = "") -> Installed:
                 hint="`aot build` made it, in dist/ if it was not told otherwise",
             )
     if len(found) != 1:
-        raise UsageError(f"'{name or folder}' is not one package made by aot: it has {len(found)} files '{MANIFEST}'")
+        raise UsageError(f"'{name or folder}' is not one package made by aot: it has {len(found)} files '{FILE}'")
     package = found[0].parent.resolve()
     return Installed(str(package.parent), package.name, _manifest(found[0]))
 
@@ -89,16 +89,11 @@ def _imported(name: str) -> Installed:
     places = list(spec.submodule_search_locations or ()) if spec else []
     if not places:
         raise UsageError(f"'{name}' is neither a wheel nor an installed package", hint="name a .whl file or a package")
-    if not (Path(places[0]) / MANIFEST).is_file():
+    if not (Path(places[0]) / FILE).is_file():
         splitfront.check(Path(places[0]), name)
-        raise UsageError(f"the package '{name}' was not made by aot: it has no {MANIFEST}")
-    return Installed(str(Path(places[0]).parent), name, _manifest(Path(places[0]) / MANIFEST))
+        raise UsageError(f"the package '{name}' was not made by aot: it has no {FILE}")
+    return Installed(str(Path(places[0]).parent), name, _manifest(Path(places[0]) / FILE))
 
 
 def _manifest(path: Path) -> Mapping[str, Any]:
-    document = json.loads(fileset.read_file(path))
-    if document.get("schema") != SCHEMA:
-        raise AotError(
-            f"'{path}' has schema {document.get('schema')!r}; this aot reads {SCHEMA}", hint="use a newer aot"
-        )
-    return dict(document)
+    return manifest.read(fileset.read_file(path), str(path))
