@@ -24,7 +24,10 @@ ADVICE = "install one, such as gcc or clang, or set CC to its path"
 def find(environment: Mapping[str, str] | None = None) -> Path:
     """The compiler; ToolMissing when there is none."""
     env = os.environ if environment is None else environment
-    chosen = shlex.split(env.get("CC", ""))
+    try:
+        chosen = shlex.split(env.get("CC", ""))
+    except ValueError as error:
+        raise ToolMissing(f"CC is '{env['CC']}', which is no command: {error}", hint=ADVICE) from error
     names = chosen[:1] or list(NAMES)
     found = next(filter(None, (shutil.which(name, path=env.get("PATH", "")) for name in names)), None)
     if found is None:

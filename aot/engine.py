@@ -58,7 +58,7 @@ def of(executor: str, folder: str | None, remote: str | None, environment: Mappi
 
 def _executor(said: str) -> str:
     host, _, port = said.removeprefix(DASK).rpartition(":")
-    if said == LOCAL or (said.startswith(DASK) and host and port.isdigit()):
+    if said == LOCAL or (said.startswith(DASK) and host and port.isdecimal()):
         return said
     raise UsageError(f"unknown executor '{said}'", hint=f"it is '{LOCAL}', or a cluster: {DASK}HOST:PORT")
 
@@ -72,7 +72,7 @@ def _remote(said: str | None, environment: Mapping[str, str]) -> str | None:
 
 def _epoch(environment: Mapping[str, str]) -> int:
     said = environment.get(EPOCH_VARIABLE, "")
-    if said and not said.isdigit():
+    if said and not said.isdecimal():
         raise UsageError(f"{EPOCH_VARIABLE}='{said}' is no number of seconds")
     return min(max(int(said or 0), FIRST_EPOCH), LAST_EPOCH)
 
@@ -80,6 +80,6 @@ def _epoch(environment: Mapping[str, str]) -> int:
 def processors(environment: Mapping[str, str]) -> int:
     """How many sources are compiled at a time where nobody says it."""
     said = environment.get(JOBS_VARIABLE, "")
-    if said and (not said.isdigit() or int(said) < 1):
+    if said and (not said.isdecimal() or int(said) < 1):
         raise UsageError(f"{JOBS_VARIABLE}='{said}' is no number of jobs", hint=f"for example: {JOBS_VARIABLE}=4")
     return int(said) if said else len(os.sched_getaffinity(0))

@@ -253,7 +253,7 @@ def llvm_version(llc: Path) -> str:
 def find_ptxas(chosen: str | None, cuda: int | None, env: Mapping[str, str]) -> Path:
     """The ptxas of the user's choice; ToolMissing when it is not there."""
     # An option is nearer to the user than a variable.
-    toolkit = chosen or (env.get(TOOLKIT_VARIABLE) if cuda is None else None)
+    toolkit = chosen or (env.get(TOOLKIT_VARIABLE) or None if cuda is None else None)
     if toolkit is not None:
         places = [Path(toolkit).absolute() / "bin" / "ptxas"]
         advice = "name a CUDA toolkit's folder: the one that holds bin/ptxas"

@@ -95,7 +95,7 @@ def problems(functions: object) -> Iterator[tuple[str, str]]:
             continue
         for number, each in regions.items():
             key = f"{function}.{REGION}.{number}"
-            if not number.isdigit() or int(number) < 1:
+            if not number.isdecimal() or int(number) < 1:
                 yield key, "regions are numbered from 1 on; `aot build -v` shows their numbers"
             yield from _problems(key, each, KEYS)
             for what, schedules in (("products are", PRODUCTS), ("attention is", ATTENTIONS)):

@@ -130,6 +130,11 @@ FAULTS = [
         "edition = 1\n[source.a.function.f.region.0]\nrows = 4",
         r":2: .*region\.0: regions are numbered from 1",
     ),
+    (
+        "region of a power",
+        'edition = 1\n[source.a.function.f.region."²"]\nrows = 4',
+        r":2: .*region\.²: regions are numbered from 1",
+    ),
     ("function no table", "edition = 1\n[source.a]\nfunction = 3", r":3: source\.a\.function: tables \[source\."),
     ("source no table", "edition = 1\nsource = 3", r"aot\.toml:2: source: tables \[source\.<name>\] are needed"),
     ("one source no table", "edition = 1\n[source]\na = 3", r":3: source\.a: a table \[source\.a\] is needed"),

@@ -215,6 +215,8 @@ def test_files_of_a_wheel_have_the_date_that_is_asked_for(built: Built) -> None:
         return engine.of("local", "off", None, {"SOURCE_DATE_EPOCH": said}).epoch
 
     assert (epoch(""), epoch("0"), epoch("99999999999")) == (315532800, 315532800, 4354819198)
+    with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH='²' is no number"):
+        epoch("²")
     with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH='today' is no number"):
         epoch("today")
     old = built.result.wheel
