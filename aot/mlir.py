@@ -14,16 +14,17 @@ missing) where they are not installed.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
-from importlib import metadata
 from typing import Any, Protocol
 
 from aot import readycontext
-from aot.errors import AotError, Diagnostic, LoweringError, SourceError, ToolMissing
+from aot.bindings import bindings as bindings
+from aot.bindings import dialect as dialect
+from aot.bindings import version as version
+from aot.errors import AotError, Diagnostic, LoweringError, SourceError
 from aot.model import Location
 
 Context = Any
@@ -38,8 +39,6 @@ KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
 
 DEBUG_INFO = b"di_"
 """In the text of a source whose locations carry debug information of the LLVM dialect; bytecode may have any."""
-DISTRIBUTION = "xtc-mlir-python-bindings"
-"""What the extra ``build`` installs; others may provide the same module."""
 _UNNAMED = "-"
 """File name that the bindings give to locations of a module parsed from memory."""
 _IDLE_NOTES = ("see current operation", "Available dialects")
@@ -56,18 +55,6 @@ def no_dump(stage: str, module: Module) -> None:
     """The Dumper that keeps nothing."""
 
 
-def bindings() -> Any:
-    """The module ``mlir.ir``; ToolMissing when it cannot be imported."""
-    try:
-        return importlib.import_module("mlir.ir")
-    except ImportError as error:
-        raise ToolMissing(
-            f"MLIR's Python bindings cannot be imported: {error}",
-            hint="install the build tools with: python -m pip install 'aot[build]'"
-            " (any distribution will do that provides the module `mlir` of LLVM 22 with the NVPTX back end)",
-        ) from error
-
-
 def load() -> None:
     """Imports all of the bindings that a compilation uses, and makes a context, which takes a while, for the next one.
 
@@ -76,26 +63,6 @@ def load() -> None:
     bindings()
     importlib.import_module("mlir.passmanager")
     readycontext.prepare(bindings())
-
-
-def dialect(name: str) -> Any:
-    """The bindings of one dialect: ``dialect("gpu")`` is ``mlir.dialects.gpu``."""
-    bindings()
-    return importlib.import_module(f"mlir.dialects.{name}")
-
-
-def version() -> str:
-    """Version of the bindings as the distribution that provides ``mlir`` tells it; ``unknown`` for a bare folder.
-
-    Nothing is imported: that takes longer than a build that has nothing to do.
-    """
-    if importlib.util.find_spec("mlir") is None:
-        bindings()
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(DISTRIBUTION)
-    for name in sorted(metadata.packages_distributions().get("mlir", ())):
-        return metadata.version(name)
-    return "unknown"
 
 
 @contextmanager

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, linalg, tensor
+from mlir.dialects import arith, tensor
 
 from aot import mlir
 from aot.lower import neutral
+from aot.lower.dialects import linalg
 from aot.lower.fast import bodies, reducers
 
 _GENERIC, _MAPS = "linalg.generic", "indexing_maps"
@@ -92,7 +93,7 @@ def _split(op: ir.Operation, pair: _Pair) -> tuple[ir.Value, ir.Value]:
     kept = _maps(op)[-2 + pair.output]
     is_float = pair.extreme.name in _FLOATS
     last = (1 << pair.place.type.width - 1) - 1 if isinstance(pair.place.type, ir.IntegerType) else (1 << 62)
-    start = linalg.fill(arith.ConstantOp(pair.place.type, last).result, outs=[_empty(found)]) if is_float else None
+    start = linalg.fill(arith.ConstantOp(pair.place.type, last).result, _empty(found)) if is_float else None
 
     def extreme(elements: Sequence[ir.Value], old: Sequence[ir.Value]) -> list[ir.Value]:
         element, place = _evaluated(op, pair, elements)
@@ -137,7 +138,7 @@ def _again(init: ir.Value) -> ir.Value:
     made_by = mlir.owner(init)
     if isinstance(made_by, ir.Block) or made_by.name != "linalg.fill":
         return init
-    return linalg.fill(made_by.operands[0], outs=[_empty(init)])
+    return linalg.fill(made_by.operands[0], _empty(init))
 
 
 def _empty(like: ir.Value) -> ir.Value:

@@ -9,11 +9,12 @@ In: functions with ``memref.alloc``, ``alloca``, ``dealloc`` and ``copy``. Out: 
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, linalg, memref
+from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import reshapecheck, rtcalls, search, views
+from aot.lower.dialects import linalg
 
 
 def copies_to_linalg(module: ir.Module) -> None:
@@ -22,7 +23,7 @@ def copies_to_linalg(module: ir.Module) -> None:
         source, target = op.operands
         if isinstance(source.type, ir.MemRefType) and isinstance(target.type, ir.MemRefType):
             with ir.InsertionPoint(op), op.location:
-                linalg.copy(source, outs=[target])
+                linalg.copy(source, target)
             op.erase()
 
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot import mlir
 from aot.lower import rtcalls
+from aot.lower.dialects import linalg
 from aot.lower.extents import Polynomial, added, constant, extent, multiplied, number, size, terms
 from aot.lower.signature import outs_operand, public_functions
 from aot.model import ArrayType, Cost, Function

@@ -11,11 +11,11 @@ What touches host memory stays as it is.
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import asyncform, grid, launchnest, level, views
+from aot.lower.dialects import linalg
 from aot.lower.memory import DEVICE, HOST, SHARED, Spaces
 
 BULK = frozenset({"gpu.memset", "gpu.memcpy"})
@@ -39,7 +39,7 @@ def emit(module: mlir.Module, spaces: Spaces) -> None:
                 if _is_plain_copy(op):
                     ir.Operation.create("gpu.memcpy", operands=[target, source])
                 else:
-                    linalg.copy(source, outs=[target])
+                    linalg.copy(source, target)
             op.erase()
     if not any(_is_work(op) and _on_device(op, spaces) for op in _host_ops(module)):
         return
@@ -75,9 +75,9 @@ def _as_array_operation(op: mlir.Operation, spaces: Spaces) -> None:
         if tokens:
             ir.Operation.create("gpu.wait", operands=tokens)
         if op.name == "gpu.memset":
-            linalg.fill(source, outs=[target])
+            linalg.fill(source, target)
         else:
-            linalg.copy(source, outs=[target])
+            linalg.copy(source, target)
         for result in op.results:
             after = ir.Operation.create("gpu.wait", results=[result.type]).results[0]
             result.replace_all_uses_with(after)

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, linalg, tensor
+from mlir.dialects import arith, tensor
 
 from aot import mlir
+from aot.lower.dialects import linalg
 
 
 def generate(into: ir.Value, element: Callable[[Sequence[ir.Value]], ir.Value]) -> ir.Value:

@@ -10,10 +10,10 @@ input would write with a stride: neighbouring threads get neighbouring elements 
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot import mlir
 from aot.lower import search
+from aot.lower.dialects import linalg
 
 _GENERALIZE = "func.func(linalg-generalize-named-ops)"
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from mlir import ir
-from mlir.dialects import linalg, tensor
+from mlir.dialects import tensor
 
 from aot import mlir
+from aot.lower.dialects import linalg
 
 _GENERIC, _MAPS = "linalg.generic", "indexing_maps"
 
@@ -85,7 +86,7 @@ def _without(init: ir.Value, smaller: ir.RankedTensorType, kept: Sequence[int]) 
         return tensor.EmptyOp(extents, smaller.element_type).result
     if not isinstance(made_by, ir.Block) and made_by.name == "linalg.fill":
         number, target = made_by.operands
-        return linalg.fill(number, outs=[_without(target, smaller, kept)])
+        return linalg.fill(number, _without(target, smaller, kept))
     # Dimensions before the first one that is kept go with it, others with the one before them.
     ends = [*kept[1:], ir.RankedTensorType(init.type).rank]
     groups = [list(range(0 if not place else kept[place], end)) for place, end in enumerate(ends)]

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, linalg
+from mlir.dialects import arith
 
 from aot import mlir
 from aot.lower import widetensor
+from aot.lower.dialects import linalg
 
 _SUMS = frozenset({"arith.addf", "arith.mulf", "arith.subf", "math.fma"})
 """Operations that lose precision when they repeat; at least one must be in the chain."""

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, cf, linalg, memref, tensor
+from mlir.dialects import arith, cf, memref, tensor
 
 from aot import mlir
 from aot.lower import literals, looprange, slicecheck
+from aot.lower.dialects import linalg
 from aot.lower.signature import public_functions
 from aot.model import Function
 

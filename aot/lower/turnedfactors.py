@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot import mlir
 from aot.lower import factors
+from aot.lower.dialects import linalg
 
 _WITH_MAPS = frozenset({"linalg.matmul", "linalg.generic", "linalg.contract"})
 """Operations that keep their name with other maps; so does ``linalg.batch_matmul``, while its batch is outermost."""

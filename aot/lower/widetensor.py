@@ -10,9 +10,10 @@ elementwise operations that make the copy before it and round it into the origin
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, linalg, memref, tensor
+from mlir.dialects import arith, memref, tensor
 
 from aot import mlir
+from aot.lower.dialects import linalg
 
 
 def replace_output(op: mlir.Operation, operand: int, output: int) -> None:
@@ -46,7 +47,7 @@ def _wide_init(narrow: mlir.Value, wide_type: ir.RankedTensorType) -> tuple[mlir
     number, target = made_by.operands
     if isinstance(number.type, ir.FloatType) and number.type.width < wide_type.element_type.width:
         number = arith.ExtFOp(wide_type.element_type, number).result
-    return linalg.fill(number, outs=[empty]), target
+    return linalg.fill(number, empty), target
 
 
 def _replace_memref(op: mlir.Operation, operand: int) -> None:

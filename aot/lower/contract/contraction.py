@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot.lower import factors, precision
+from aot.lower.dialects import linalg
 from aot.lower.fast.extents import Extents, Key
 
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import linalg, memref
+from mlir.dialects import memref
 
 from aot import mlir
 from aot.lower import rtcalls, views
 from aot.lower.contract.forming import merged
 from aot.lower.contract.matching import may_overlap, touches
+from aot.lower.dialects import linalg
 from aot.lower.fast import bodies
 from aot.lower.fast.extents import Extents, value_of
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import linalg, memref
+from mlir.dialects import memref
 
 from aot import mlir
 from aot.lower import interchange, views
+from aot.lower.dialects import linalg
 from aot.lower.fast import reducers
 
 _GENERALIZE = "func.func(linalg-generalize-named-ops)"

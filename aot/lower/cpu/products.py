@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import linalg, memref
+from mlir.dialects import memref
 
 from aot.lower import factors, rtcalls
+from aot.lower.dialects import linalg
 
 _TYPES = frozenset({"f32", "f64", "i32", "i64"})
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import linalg, memref
+from mlir.dialects import memref
 
 from aot import mlir
+from aot.lower.dialects import linalg
 from aot.lower.fast import bodies, bodyloads, operations, reducers
 from aot.lower.fast.extents import Extents, Key, value_of
 from aot.lower.fast.operations import Operation

@@ -10,9 +10,9 @@ columns: ``(a, b, c) -> (a, c)`` has the loops ``b, a, c`` then, rows ``b`` and 
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot.lower import interchange
+from aot.lower.dialects import linalg
 
 
 def normalise(op: ir.Operation) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import linalg
 
 from aot import mlir
 from aot.lower import views
+from aot.lower.dialects import linalg
 from aot.lower.fast.extents import Extents, Key
 
 ZERO = -1
