@@ -23,7 +23,7 @@ from pathlib import Path
 
 import platformdirs
 
-from aot import fileset
+from aot import fileset, naming
 from aot.errors import DiskError, UsageError
 
 FOLDER_VARIABLE, LIMIT_VARIABLE, OFF = "AOT_CACHE", "AOT_CACHE_LIMIT", "off"
@@ -156,7 +156,7 @@ def folder(chosen: str | None, environment: Mapping[str, str]) -> Path | None:
         return None
     if said is not None and not said.strip():
         raise UsageError("the cache's folder is empty", hint=f"name a folder, or '{OFF}' for no cache")
-    return Path(said).absolute() if said else platformdirs.user_cache_path("aot", appauthor=False)
+    return naming.place(said) if said else platformdirs.user_cache_path("aot", appauthor=False)
 
 
 def limit(environment: Mapping[str, str]) -> int:

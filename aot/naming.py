@@ -21,6 +21,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.utils import canonicalize_name
@@ -38,6 +39,10 @@ CALL_WORDS = frozenset(
 """Keywords of a call: an argument of that name would be ambiguous."""
 MODULES = sys.stdlib_module_names | {"aot", "numpy", "torch", "jax", "cupy", "tvm_ffi"}
 """Modules that a package must not hide: Python's, and those that packages and their callers import."""
+UNTOLD = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""What no path may have that is passed on: signs that are none, and what Python makes of bytes that are no UTF-8."""
+UNBUILT = re.compile(r"""[;,"|\\\[\]{}]""")
+"""What the path of a build may not have, either."""
 MAX_NAME = 200
 """Longest file stem, symbol or distribution name in characters: file names end at 255 bytes."""
 
@@ -160,6 +165,23 @@ def from_folder(folder: str) -> str:
     if any(each.isalpha() and not each.isascii() for each in folder):
         return folder
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder).strip("-._")
+
+
+def place(said: str, *, builds: bool = False) -> Path:
+    """The absolute path of a folder; UsageError when it cannot be written down, or CMake cannot build in it."""
+    path = Path(said).absolute()
+    found = UNTOLD.search(str(path)) or (UNBUILT.search(str(path)) if builds else None)
+    if found is None:
+        return path
+    why = (
+        "CMake, ninja or the linker reads it as its own"
+        if found.re is UNBUILT
+        else "it is no part of UTF-8 text in a line"
+    )
+    raise UsageError(
+        f"the folder {str(path)!r} cannot be used: its path has {found[0]!r}: {why}",
+        hint="choose another one with --work" if builds else "choose another one",
+    )
 
 
 def version(text: str) -> str:

@@ -192,8 +192,8 @@ def _images(chosen: Sequence[PlannedSource]) -> list[Target]:
 
 def _places(request: BuildRequest) -> tuple[Path, Path, Path | None]:
     """Folders of results, of intermediate files, and of dumps."""
-    out, work = Path(request.out).absolute(), Path(request.work).absolute()
-    dump = Path(request.dump).absolute() if request.dump else None
+    out, work = naming.place(request.out), naming.place(request.work, builds=True)
+    dump = naming.place(request.dump) if request.dump else None
     for place in filter(None, (out, work, dump)):
         fileset.check_writable(place)
     return out, work, dump

@@ -64,9 +64,11 @@ def names_in(folder: Path) -> tuple[str, ...]:
 
 def read(file: Path) -> SourceFile:
     """One source, with the checks that need no MLIR."""
-    if "\n" in str(file.absolute()):
+    strange = naming.UNTOLD.search(str(file.absolute()))
+    if strange:
         raise SourceError(
-            f"{str(file)!r}: paths with line breaks cannot be built", hint="rename the file or its folder"
+            f"{str(file)!r}: its path has {strange[0]!r}, which is no part of UTF-8 text in a line",
+            hint="rename the file or its folder",
         )
     stem = _stem(file)
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from aot import naming
-from aot.errors import AotError
+from aot.errors import AotError, UsageError
 
 GOOD: list[tuple[Callable[[str], str], str, str]] = [
     (naming.namespace, "softmax", "softmax"),
@@ -95,3 +96,16 @@ def test_entry_symbols_that_would_meet_are_refused() -> None:
     naming.check_entries([("a", "f"), ("b", "f")])
     with pytest.raises(AotError, match="aot_entry_a__b__c"):
         naming.check_entries([("a__b", "c"), ("a", "b__c")])
+
+
+@pytest.mark.parametrize("sign", list(""";,"|\\[]{}\n\t\udcff"""))
+def test_folders_that_no_build_can_be_in(sign: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"its path has {sign!r}")) as caught:
+        naming.place(f"/a{sign}b", builds=True)
+    assert caught.value.hint == "choose another one with --work"
+
+
+def test_folders_have_any_other_name() -> None:
+    name = "a $#'()&%@:=*?~!<>^`+ü b"
+    assert naming.place(name, builds=True) == Path.cwd() / name
+    assert naming.place("a;b") == Path.cwd() / "a;b"
