@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from aot.tiling import Tiling
 from aot.wishes import FAST
 
-TENSOR, LAUNCH, KERNEL = "tensor", "launch", "kernel"
-"""Levels of a function: linalg on values; gpu.launch with host code; a kernel without host code."""
+TENSOR, LAUNCH = "tensor", "launch"
+"""Levels of a function: linalg on values; gpu.launch with host code."""
 
 # What host code of a function does besides launching on the caller's stream (Function.flags).
 READS_DEVICE = "reads_device"

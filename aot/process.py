@@ -149,7 +149,6 @@ def follow(
     line: Callable[[str], None],
     *,
     cwd: str | os.PathLike[str] | None = None,
-    env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
     """As ``run``, but every line that the command writes (both streams) goes to ``line`` when it comes.
@@ -164,7 +163,6 @@ def follow(
         child = subprocess.Popen(
             words,
             cwd=cwd,
-            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

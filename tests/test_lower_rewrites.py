@@ -43,21 +43,26 @@ def apply(rewrite: Callable[[Any], Any], source: str) -> After:
         return After(str(module), value, tuple(sides[False]), tuple(sides[True]))
 
 
+def unchanged(source: str) -> str:
+    """The text of a module that no rewrite has seen."""
+    return apply(lambda module: None, source).text
+
+
 # ---------------------------------------------------------------------------------------------------------- grids
 
 STORE_ID = "memref.store %v, %out[%by] : memref<?xi8>"
 GRIDS = [
-    pytest.param("%c1", "%c1", 0, id="constants"),
-    pytest.param("%large", "%c1", 1, id="constant y over the limit"),
-    pytest.param("%limit", "%limit", 0, id="both at the limit"),
-    pytest.param("%n", "%c1", 1, id="unknown y"),
-    pytest.param("%c1", "%n", 1, id="unknown z"),
-    pytest.param("%bounded", "%c1", 0, id="y bounded by a minimum"),
+    pytest.param("%c1", "%c1", False, id="constants"),
+    pytest.param("%large", "%c1", True, id="constant y over the limit"),
+    pytest.param("%limit", "%limit", False, id="both at the limit"),
+    pytest.param("%n", "%c1", True, id="unknown y"),
+    pytest.param("%c1", "%n", True, id="unknown z"),
+    pytest.param("%bounded", "%c1", False, id="y bounded by a minimum"),
 ]
 
 
 @pytest.mark.parametrize(("y", "z", "changed"), GRIDS)
-def test_grids_within_the_limits_stay(y: str, z: str, changed: int) -> None:
+def test_grids_within_the_limits_stay(y: str, z: str, changed: bool) -> None:
     source = f"""func.func @f(%n: index, %v: i8, %out: memref<?xi8>) {{ {HEAD}
       %large = arith.constant 65536 : index
       %limit = arith.constant 65535 : index
@@ -65,9 +70,8 @@ def test_grids_within_the_limits_stay(y: str, z: str, changed: int) -> None:
       {LAUNCH.format(x="%n", y=y, z=z, body=STORE_ID)}
       return }}"""
     after = apply(grid.linearise, source)
-    assert after.value == changed
-    assert ("arith.remui" in after.device) == bool(changed)
-    assert ("arith.muli" in after.host) == bool(changed)
+    assert ("arith.remui" in after.device) == changed
+    assert ("arith.muli" in after.host) == changed
 
 
 def test_a_folded_grid_gives_ids_and_extents_of_the_old_one() -> None:
@@ -90,7 +94,7 @@ def test_clusters_keep_their_grid() -> None:
         blocks(%bx, %by, %bz) in (%gx = %n, %gy = %n, %gz = %c1)
         threads(%tx, %ty, %tz) in (%sx = %c1, %sy = %c1, %sz = %c1) {{ gpu.terminator }}
       return }}"""
-    assert apply(grid.linearise, source).value == 0
+    assert "arith.muli" not in apply(grid.linearise, source).host
 
 
 # ------------------------------------------------------------------------------------------------------ constants
@@ -133,7 +137,6 @@ ESCAPES = [
 @pytest.mark.parametrize(("head", "body", "copies"), ESCAPES)
 def test_constants_that_leave_are_copied(head: str, body: str, copies: int) -> None:
     after = apply(constants.escape, TABLE + head + GET + body + "}")
-    assert after.value == copies
     assert after.host.count("memref.copy") == copies
 
 
@@ -155,7 +158,6 @@ def test_constants_and_their_views_are_named_inside_launches() -> None:
       %s = memref.subview %g[%i] [2] [1] : memref<4xf32> to memref<2xf32, strided<[1], offset: ?>>
       {LAUNCH.format(x="%c1", y="%c1", z="%c1", body=body)} return }}"""
     after = apply(constants.sink, source)
-    assert after.value == 2
     assert after.device.count("memref.get_global") == 1
     assert after.device.count("memref.subview") == 1
 
@@ -178,23 +180,23 @@ MATMUL = """func.func @f(%a: tensor<4x8x{k}>, %b: tensor<8x4x{k}>, %c: tensor<4x
 SUM = "%s = arith.addf %a, %o : {k}"
 MASKED = "%z = arith.constant 0.0 : f16 %p = arith.cmpf ogt, %a, %z : f16 %q = arith.addf %a, %o : f16 "
 WIDENED = [
-    pytest.param(reduction("f16", SUM.format(k="f16")), 1, id="f16 sum"),
-    pytest.param(reduction("bf16", SUM.format(k="bf16")), 1, id="bf16 sum"),
-    pytest.param(reduction("f8E5M2", SUM.format(k="f8E5M2")), 1, id="f8 sum"),
-    pytest.param(reduction("f32", SUM.format(k="f32")), 0, id="f32 sum"),
-    pytest.param(reduction("f16", "%s = arith.maximumf %a, %o : f16"), 0, id="a maximum is exact"),
-    pytest.param(reduction("f16", MASKED + "%s = arith.select %p, %q, %o : f16"), 1, id="masked sum"),
-    pytest.param(reduction("f16", "%s = math.fma %a, %a, %o : f16"), 1, id="fma"),
+    pytest.param(reduction("f16", SUM.format(k="f16")), True, id="f16 sum"),
+    pytest.param(reduction("bf16", SUM.format(k="bf16")), True, id="bf16 sum"),
+    pytest.param(reduction("f8E5M2", SUM.format(k="f8E5M2")), True, id="f8 sum"),
+    pytest.param(reduction("f32", SUM.format(k="f32")), False, id="f32 sum"),
+    pytest.param(reduction("f16", "%s = arith.maximumf %a, %o : f16"), False, id="a maximum is exact"),
+    pytest.param(reduction("f16", MASKED + "%s = arith.select %p, %q, %o : f16"), True, id="masked sum"),
+    pytest.param(reduction("f16", "%s = math.fma %a, %a, %o : f16"), True, id="fma"),
     pytest.param(
         reduction(
             "f16",
             """%e = arith.extf %o : f16 to f32 %b = arith.extf %a : f16 to f32
                %t = arith.addf %e, %b : f32 %s = arith.truncf %t : f32 to f16""",
         ),
-        0,
+        False,
         id="explicit precision stays",
     ),
-    pytest.param(MATMUL.format(k="f16"), 1, id="matmul"),
+    pytest.param(MATMUL.format(k="f16"), True, id="matmul"),
     pytest.param(
         MATMUL.replace("tensor", "memref")
         .replace(" -> memref<4x4x{k}>\n", "\n")
@@ -202,7 +204,7 @@ WIDENED = [
         .replace(" -> memref<4x4x{k}> {{", " {{")
         .replace("return %r : memref<4x4x{k}>", "return")
         .format(k="f16"),
-        1,
+        True,
         id="matmul on memrefs",
     ),
     pytest.param(
@@ -210,24 +212,24 @@ WIDENED = [
           %r = linalg.reduce ins(%x : tensor<4x8xf16>) outs(%i : tensor<4xf16>) dimensions = [1]
             (%a: f16, %o: f16) { %s = arith.addf %a, %o : f16 linalg.yield %s : f16 }
           return %r : tensor<4xf16> }""",
-        1,
+        True,
         id="linalg.reduce",
     ),
     pytest.param(
         """func.func @f(%x: tensor<4xf16>, %i: tensor<4xf16>) -> tensor<4xf16> {
           %r = linalg.add ins(%x, %x : tensor<4xf16>, tensor<4xf16>) outs(%i : tensor<4xf16>) -> tensor<4xf16>
           return %r : tensor<4xf16> }""",
-        0,
+        False,
         id="no reduction",
     ),
 ]
 
 
 @pytest.mark.parametrize(("source", "widened"), WIDENED)
-def test_narrow_sums_accumulate_in_f32(source: str, widened: int) -> None:
+def test_narrow_sums_accumulate_in_f32(source: str, widened: bool) -> None:
     after = apply(numerics.widen, source)
-    assert after.value == widened
-    assert ("arith.truncf" in after.host) == (bool(widened) or "truncf" in source)
+    assert (after.text != unchanged(source)) == widened
+    assert ("arith.truncf" in after.host) == (widened or "truncf" in source)
 
 
 def test_a_widened_matmul_is_still_one_and_filled_in_f32() -> None:
@@ -288,8 +290,8 @@ READS = [
 def test_leftovers(body: str, launches: int, loads: int) -> None:
     source = f"func.func @f(%x: memref<?xf32>, %w: f32, %n: index) -> f32 {{ {HEAD} {body} }}"
     after = apply(leftovers.to_device, source)
-    assert after.value.launches == launches == after.host.count("gpu.launch")
-    assert after.value.reads == (frozenset({"f"}) if loads else frozenset())
+    assert after.host.count("gpu.launch") == launches
+    assert after.value == (frozenset({"f"}) if loads else frozenset())
     assert after.text.count("call @aot_rt_load_i32") == loads
     assert not {"memref.load", "memref.store", "scf.for"} & set(after.host)
     # What is taken for a value on its way is given back.
@@ -301,7 +303,7 @@ def test_a_function_that_calls_a_reading_one_reads() -> None:
     func.func private @g(%x: memref<f32>) -> f32 { %v = memref.load %x[] : memref<f32> return %v : f32 }
     func.func @f(%x: memref<f32>) -> f32 { %v = call @g(%x) : (memref<f32>) -> f32 return %v : f32 }
     func.func @h(%x: memref<f32>, %v: f32) { memref.store %v, %x[] : memref<f32> return }"""
-    assert apply(leftovers.to_device, source).value.reads == {"f", "g"}
+    assert apply(leftovers.to_device, source).value == {"f", "g"}
 
 
 def test_memory_marked_as_the_hosts_stays_there() -> None:
@@ -311,7 +313,7 @@ def test_memory_marked_as_the_hosts_stays_there() -> None:
       %r = memref.load %a[] : memref<index>
       return %r : index }"""
     after = apply(leftovers.to_device, source)
-    assert after.value.launches == 0
+    assert "gpu.launch" not in after.host
     assert {"memref.load", "memref.store"} <= set(after.host)
 
 
@@ -417,9 +419,7 @@ def test_nothing_to_do_changes_nothing() -> None:
     source = """func.func @f(%x: memref<4xi8>, %c: i1, %v: f16) -> f16 {
       %w = arith.maximumf %v, %v : f16
       return %w : f16 }"""
-    after = apply(smallfloat.rewrite, source)
-    assert after.value == 0
-    assert "arith.maximumf" in after.host
+    assert apply(smallfloat.rewrite, source).text == unchanged(source)
 
 
 UNFIT = [

@@ -12,6 +12,7 @@ other operand may overlap it. A loop that a user wrote promises neither.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -33,10 +34,12 @@ def mark_user_loops(module: ir.Module, *, present: bool) -> None:
             del op.attributes[USER_LOOP]
 
 
-def carry(module: ir.Module) -> int:
-    """Carry reductions of all unmarked loops, inner ones first; the number of loops changed."""
-    loops = [op for op in search.named(module, "scf.for") if USER_LOOP not in op.attributes]
-    return sum(_carry(loop) for loop in loops)
+def carry(module: ir.Module) -> None:
+    """Carry reductions of all unmarked loops, inner ones first."""
+    for loop in [op for op in search.named(module, "scf.for") if USER_LOOP not in op.attributes]:
+        cells = _cells(loop) if not len(loop.results) else []
+        if cells:
+            _carry(loop, cells)
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,7 @@ class _Cell:
         return list(self.load.operands)[1:]
 
 
-def _carry(loop: ir.Operation) -> bool:
-    cells = _cells(loop) if not len(loop.results) else []
-    if not cells:
-        return False
+def _carry(loop: ir.Operation, cells: Sequence[_Cell]) -> None:
     lower, upper, step = list(loop.operands)[:3]
     body = loop.regions[0].blocks[0]
     with ir.InsertionPoint(loop), loop.location:
@@ -76,7 +76,6 @@ def _carry(loop: ir.Operation) -> bool:
         cell.store.erase()
         cell.load.erase()
     loop.erase()
-    return True
 
 
 def _cells(loop: ir.Operation) -> list[_Cell]:

@@ -68,22 +68,19 @@ def has_floats(types: Iterable[ir.Type]) -> bool:
     return any(_float_in(each) for each in types)
 
 
-def use_bytes(module: mlir.Module) -> int:
-    """Change types everywhere; the number of values changed."""
+def use_bytes(module: mlir.Module) -> None:
+    """Change types everywhere."""
     operations = mlir.walk(module)
     accesses = [access for access in map(_access, operations) if access is not None]
     _convert_constants(operations)
-    changed = 0
     for op in operations:
         _convert_signature(op)
         for value in _defined(op):
             wanted = _converted(value.type, op)
             if wanted != value.type:
                 value.set_type(wanted)
-                changed += 1
     for access in accesses:
         _widen(access)
-    return changed
 
 
 def _types(op: mlir.Operation) -> Iterator[ir.Type]:

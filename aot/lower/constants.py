@@ -27,16 +27,18 @@ _READERS = effects.ACCESSES | {
 """Operations that use the memory on the spot, beside linalg operations; a reshape reads the shape there."""
 
 
-def escape(module: mlir.Module) -> int:
-    """Give constants that are returned, yielded, selected or passed on a device copy; their number."""
-    return sum(_escape(op) for op in search.named(module, "memref.get_global") if not mlir.inside_kernel(op))
+def escape(module: mlir.Module) -> None:
+    """Give constants that are returned, yielded, selected or passed on a device copy."""
+    for op in search.named(module, "memref.get_global"):
+        if not mlir.inside_kernel(op):
+            _escape(op)
 
 
-def sink(module: mlir.Module) -> int:
-    """Clone constants, and views of constants, into the launches that use them; the number of clones."""
-    if not search.holds(module, "memref.get_global"):
-        return 0
-    return sum(_sink(op) for op in search.named(module, "gpu.launch"))
+def sink(module: mlir.Module) -> None:
+    """Clone constants, and views of constants, into the launches that use them."""
+    if search.holds(module, "memref.get_global"):
+        for op in search.named(module, "gpu.launch"):
+            _sink(op)
 
 
 def align(value: mlir.Value, size: int) -> bool:
@@ -53,8 +55,7 @@ def align(value: mlir.Value, size: int) -> bool:
     return True
 
 
-def _escape(constant: mlir.Operation) -> int:
-    copies = 0
+def _escape(constant: mlir.Operation) -> None:
     work = [constant.results[0]]
     while work:
         value = work.pop()
@@ -66,8 +67,6 @@ def _escape(constant: mlir.Operation) -> int:
                 _require_constant(constant, user)
                 with ir.InsertionPoint(user), user.location:
                     user.operands[use.operand_number] = _device_copy(value)
-                copies += 1
-    return copies
 
 
 def _require_constant(constant: mlir.Operation, user: mlir.Operation) -> None:
@@ -87,7 +86,7 @@ def _device_copy(value: mlir.Value) -> mlir.Value:
     return copy if plain == wanted else memref.CastOp(wanted, copy).result
 
 
-def _sink(launch: mlir.Operation) -> int:
+def _sink(launch: mlir.Operation) -> None:
     body = launch.regions[0].blocks[0]
     clones: dict[mlir.Value, mlir.Value] = {}
     for op in mlir.walk(launch):
@@ -96,7 +95,6 @@ def _sink(launch: mlir.Operation) -> int:
         for number, value in enumerate(op.operands):
             if _is_outer_constant(value, launch):
                 op.operands[number] = _clone(value, body, clones)
-    return len(clones)
 
 
 def _is_outer_constant(value: mlir.Value, launch: mlir.Operation) -> bool:

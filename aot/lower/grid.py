@@ -33,16 +33,16 @@ class _Grid:
     """Number of the launch operand that holds the x extent."""
 
 
-def linearise(module: mlir.Module) -> int:
-    """Fold every grid that is not provably within the limits; the number of launches changed."""
-    launches = [op for op in mlir.walk(module) if op.name == "gpu.launch"]
-    return sum(_linearise(launch) for launch in launches)
+def linearise(module: mlir.Module) -> None:
+    """Fold every grid that is not provably within the limits."""
+    for launch in [op for op in mlir.walk(module) if op.name == "gpu.launch"]:
+        _linearise(launch)
 
 
-def _linearise(launch: mlir.Operation) -> int:
+def _linearise(launch: mlir.Operation) -> None:
     grid = _grid(launch)
     if grid is None or all(_within(extent) for extent in grid.extents[1:]):
-        return 0
+        return
     with ir.InsertionPoint(launch), launch.location:
         total = grid.extents[0]
         for extent in grid.extents[1:]:
@@ -51,7 +51,6 @@ def _linearise(launch: mlir.Operation) -> int:
     _replace_ids(launch, grid)
     for axis, extent in enumerate((total, one, one)):
         launch.operands[grid.first_operand + axis] = extent
-    return 1
 
 
 def _grid(launch: mlir.Operation) -> _Grid | None:

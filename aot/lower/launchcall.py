@@ -35,15 +35,14 @@ class LaunchRule:
     """Functions whose synchronous launches need not wait."""
 
 
-def lower(module: mlir.Module, rule: LaunchRule) -> int:
-    """Replace all launches; their number."""
+def lower(module: mlir.Module, rule: LaunchRule) -> None:
+    """Replace all launches."""
     launches = [op for op in mlir.walk(module) if op.name == "gpu.launch_func"]
     if launches:
         llvmops.declare(module, LAUNCH, llvmops.function_type("void", SIGNATURE))
         _declare_source(module, rule.source)
     for op in launches:
         _lower(op, rule)
-    return len(launches)
 
 
 def _declare_source(module: mlir.Module, symbol: str) -> None:

@@ -10,7 +10,6 @@ device memory only in calls of ``@aot_rt_load_*``, where it waits for a value th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cmp_to_key
 
 from mlir import ir
@@ -28,23 +27,17 @@ _WITHOUT_ACCESS = effects.CONTROL | effects.HAND_ON | {"affine.yield", "scf.cond
 """Operations that pass memrefs on without touching the memory, beside pure ones."""
 
 
-@dataclass(frozen=True)
-class LeftoverReport:
-    """What had to be moved."""
+def to_device(module: mlir.Module) -> frozenset[str]:
+    """Move all that can be moved; LoweringError, with the place, for what would run on the host all the same.
 
-    launches: int
-    """Launches of one thread that were made."""
-    reads: frozenset[str]
-    """Functions in which the host waits for device data, themselves or in functions they call."""
-
-
-def to_device(module: mlir.Module) -> LeftoverReport:
-    """Move all that can be moved; LoweringError, with the place, for what would run on the host all the same."""
+    Gives the functions in which the host waits for device data, themselves or in functions they call.
+    """
     functions = list(_functions(module))
-    launches = sum(_blocks(function) for function in functions)
+    for function in functions:
+        _move_all(function)
     for function in functions:
         _refuse_rest(function)
-    return LeftoverReport(launches, _reading(module))
+    return _reading(module)
 
 
 def _functions(module: mlir.Module) -> Iterator[mlir.Operation]:
@@ -56,14 +49,15 @@ def _functions(module: mlir.Module) -> Iterator[mlir.Operation]:
             yield op
 
 
-def _blocks(op: mlir.Operation) -> int:
-    return sum(_block(block) for region in op.regions for block in region.blocks)
+def _move_all(op: mlir.Operation) -> None:
+    for region in op.regions:
+        for block in region.blocks:
+            _move_block(block)
 
 
-def _block(block: mlir.Block) -> int:
+def _move_block(block: mlir.Block) -> None:
     """Work from the inside out and from the end to the start: later users of a value are launches by then."""
     runs: list[list[tuple[mlir.Operation, Kind]]] = [[]]
-    launches = 0
     for each in list(block.operations):
         op = each.operation
         kind = effects.kind_of(op)
@@ -72,11 +66,10 @@ def _block(block: mlir.Block) -> int:
             continue
         runs.append([])
         if op.name in effects.CONTROL:
-            launches += _blocks(op)
+            _move_all(op)
     for run in reversed(runs):
         for piece in reversed(_pieces(run)):
-            launches += _move(piece)
-    return launches
+            _move(piece)
 
 
 def _pieces(run: Sequence[tuple[mlir.Operation, Kind]]) -> list[list[tuple[mlir.Operation, Kind]]]:
@@ -98,12 +91,12 @@ def _can_join(op: mlir.Operation, kind: Kind) -> bool:
     return kind is Kind.DEVICE or (kind is Kind.PURE and all(effects.storable(r.type) for r in op.results))
 
 
-def _move(piece: Sequence[tuple[mlir.Operation, Kind]]) -> int:
+def _move(piece: Sequence[tuple[mlir.Operation, Kind]]) -> None:
     """Turn one piece into direct reads of the host, at most one launch, and direct reads again."""
     alive = [(op, kind) for op, kind in piece if not _erase_if_dead(op)]
     device = [op for op, kind in alive if kind is Kind.DEVICE]
     if not device:
-        return 0
+        return
     demand = Demand(device[-1])
     first, end = 0, len(device)
     while first < end and _is_direct(device[first], demand):
@@ -114,7 +107,6 @@ def _move(piece: Sequence[tuple[mlir.Operation, Kind]]) -> int:
         outline(_members([op for op, _ in alive], middle), middle[-1])
     for op in device[:first] + device[end:]:
         _read(op)
-    return 1 if middle else 0
 
 
 def _erase_if_dead(op: mlir.Operation) -> bool:

@@ -29,9 +29,8 @@ _BRANCHES = frozenset({"arith.select", "scf.execute_region", "scf.for", "scf.if"
 """Operations whose results are among their operands, or among what their regions yield."""
 
 
-def copy_arguments(module: mlir.Module) -> int:
-    """Insert the copies; their number."""
-    copies = 0
+def copy_arguments(module: mlir.Module) -> None:
+    """Insert the copies."""
     for loop in [op for op in mlir.walk(module) if op.name == "scf.while"]:
         end = list(loop.regions[1].blocks[0].operations)[-1].operation
         for number, value in enumerate(end.operands):
@@ -39,8 +38,6 @@ def copy_arguments(module: mlir.Module) -> int:
                 with ir.InsertionPoint(end), end.location:
                     copy = bufferization.AllocTensorOp(value.type, [], copy=value)
                 end.operands[number] = copy.result
-                copies += 1
-    return copies
 
 
 def _may_be_argument(value: mlir.Value, loop: mlir.Operation) -> bool:

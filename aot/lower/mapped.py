@@ -32,12 +32,11 @@ _WORKGROUP = "#gpu.address_space<workgroup>"
 Sizes = tuple[int, int, int]
 
 
-def emit(module: ir.Module) -> int:
-    """Make the launches; their number."""
+def emit(module: ir.Module) -> None:
+    """Make the launches."""
     loops = [op for op in search.named(module, mappedloop.FORALL) if mappedloop.is_mapped(op) and _is_outermost(op)]
     for op in loops:
         _launch(op)
-    return len(loops)
 
 
 def _is_outermost(op: ir.Operation) -> bool:

@@ -48,14 +48,11 @@ class _Accumulator:
     """Operations of the body from the old value to the new one, in order."""
 
 
-def widen(module: mlir.Module) -> int:
-    """Rewrite all narrow accumulators of host code; their number."""
-    widened = 0
+def widen(module: mlir.Module) -> None:
+    """Rewrite all narrow accumulators of host code."""
     for op in _candidates(module):
         for accumulator in _accumulators(op):
             _widen(op, accumulator)
-            widened += 1
-    return widened
 
 
 def _candidates(module: mlir.Module) -> list[mlir.Operation]:

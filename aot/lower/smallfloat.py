@@ -73,23 +73,22 @@ _MOVING_DIALECTS = frozenset({"scf", "cf", "func", "gpu"})
 _LOOKING = frozenset({"gpu.all_reduce", "gpu.shuffle", "gpu.subgroup_reduce", "gpu.printf", "gpu.rotate"})
 
 
-def rewrite(module: mlir.Module) -> int:
-    """Rewrite a module in place; 0 when it has no such types, else the number of values that changed type."""
+def rewrite(module: mlir.Module) -> None:
+    """Rewrite a module in place."""
     types = bytestorage.find(module)
     if not types:
-        return 0
+        return
     if any(name.startswith("linalg.") for name in mlir.op_names(module)):
         # Bodies of linalg operations work on elements as they are in memory.
         mlir.run_passes(module, ["convert-linalg-to-loops"], "lowering linalg")
     if bytestorage.has_floats(types):
         _spell_out(module)
-    changed = bytestorage.use_bytes(module)
+    bytestorage.use_bytes(module)
     for op in mlir.walk(module):
         if op.name == "arith.bitcast" and op.operands[0].type == op.results[0].type:
             op.results[0].replace_all_uses_with(op.operands[0])
             op.erase()
     mlir.verify(module, "storing small types as bytes")
-    return changed
 
 
 def _spell_out(module: mlir.Module) -> None:

@@ -162,7 +162,7 @@ def _finish(module: ir.Module) -> frozenset[str]:
     """What launches need to be outlined; the functions whose host code reads device memory."""
     grid.linearise(module)
     constants.sink(module)
-    report = leftovers.to_device(module)
+    reads = leftovers.to_device(module)
     vectors.sink(module)
     constants.sink(module)
     smallfloat.rewrite(module)
@@ -175,4 +175,4 @@ def _finish(module: ir.Module) -> frozenset[str]:
     captures.slim(module)
     hostcheck.check(module)
     mlir.verify(module, "tensor-level lowering")
-    return report.reads
+    return reads

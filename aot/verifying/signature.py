@@ -29,8 +29,6 @@ class Parameter:
     shape: tuple[int | None, ...] | None
     """None for a number."""
     role: str
-    contiguous: bool = True
-    """False where the type has a layout of its own."""
 
     @property
     def written(self) -> bool:
@@ -125,7 +123,6 @@ def _parameters(arguments: Sequence[Mapping[str, Any]]) -> tuple[Parameter, ...]
             dtype=each["dtype"],
             shape=None if each["kind"] == SCALAR else tuple(each["shape"]),
             role=each["role"],
-            contiguous=each["kind"] == SCALAR or each["layout"] is None,
         )
         for each in arguments
     )

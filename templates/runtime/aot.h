@@ -266,9 +266,8 @@ int aot_launch(aot_frame *frame, const aot_source *source, uint32_t kernel, cons
 const char *aot_error_name(int code);
 /* Text of this thread's last failure of a function that returns a code and takes no message buffer (aot_context_enter, aot_pool_*). */
 const char *aot_last_error(void);
-/* Device for calls without array arguments: 0 until gpu.set_default_device is run on this thread. */
-int aot_default_device(void);
-int aot_current_device(int *device);                           /* of the current context, else the default device */
+/* Device for calls without array arguments: that of the current context, else 0 until gpu.set_default_device is run on this thread. */
+int aot_current_device(int *device);
 int aot_stream_device(void *stream, int *device);              /* device -1: the driver cannot tell */
 
 #endif

@@ -139,8 +139,6 @@ int aot_context_enter(int device, void **context, uint64_t *id, void **restore) 
 
 void aot_context_leave(void *restore) { if (restore) aot_cu.cuCtxSetCurrent(restore); }
 
-int aot_default_device(void) { return default_device; }
-
 int aot_default_device_check(int device) {
   int count = 0, code = aot_cu.cuDeviceGetCount(&count);
   if (code) return aot_set_driver_error(code, "cuDeviceGetCount");

@@ -23,10 +23,9 @@ from aot.wishes import ATTENTIONS, PRODUCTS, Dropped, Wish
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
 
-def emit(module: ir.Module, functions: Sequence[Function], images: Images, wished: Wished) -> int:
-    """Emit kernels for all contractions of these functions that are covered, as the user wishes; their number."""
+def emit(module: ir.Module, functions: Sequence[Function], images: Images, wished: Wished) -> None:
+    """Emit kernels for all contractions of these functions that are covered, as the user wishes."""
     by_name = {function.name: function for function in functions}
-    done = 0
     for function in public_functions(module):
         if mlir.symbol_name(function) not in by_name:
             continue
@@ -34,21 +33,19 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
         reason = asked.impossible(wish) if wish else ""
         tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
         unfused.rewrite(function, tensors)
-        done += _emit_attention(function, tensors, images, wished)
+        _emit_attention(function, tensors, images, wished)
         read = [(contraction.read(op, known := Extents()), known) for op in mlir.walk(function) if _is_candidate(op)]
         for found, known in read:
             if not isinstance(found, str):
                 match = matching.match(found, known, tensors)
                 made = _emit(match, images, None if reason else wish, wished.spilled(mlir.symbol_name(function)))
                 wished.products |= {mlir.symbol_name(function)} if made else set()
-                done += made
         reason = reason or (asked.unmet(wish, function) if wish else "")
         if wish and reason:
             wished.problems.append(f"{wish.place}: {reason}")
-    return done
 
 
-def _emit_attention(function: ir.Operation, tensors: Collection[ir.Value], images: Images, wished: Wished) -> int:
+def _emit_attention(function: ir.Operation, tensors: Collection[ir.Value], images: Images, wished: Wished) -> None:
     """The same for attention in one kernel."""
     name = mlir.symbol_name(function)
     wish = wished.one_of(ATTENTIONS, name)
@@ -63,7 +60,6 @@ def _emit_attention(function: ir.Operation, tensors: Collection[ir.Value], image
     reason = reason or (attentionpick.unmet(wish, function) if wish else "")
     if wish and reason:
         wished.problems.append(f"{wish.place}: {reason}")
-    return done
 
 
 def _is_candidate(op: ir.Operation) -> bool:
