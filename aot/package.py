@@ -213,6 +213,7 @@ def _check_source(source: CompiledSource) -> None:
 
 
 def environment(templates: FileSet) -> jinja2.Environment:
+    """The templates, with the filters that quote; an undefined name is an error."""
     texts = {
         path.removeprefix("package/"): data.decode("utf-8")
         for path, data in templates.items()

@@ -41,7 +41,7 @@ def test_every_module_travels_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "aot").rglob("*.py")}
     inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
     beside = {name for name in inside if name.startswith(("aot/templates/", "aot/build_rules/", "aot/examples/"))}
-    assert inside - beside == modules
+    assert inside - beside == modules | {"aot/py.typed"}
 
 
 def test_the_command_and_the_extras_are_declared(wheel: zipfile.ZipFile) -> None:

@@ -46,6 +46,7 @@ def _order(op: ir.Operation) -> list[int] | None:
 
 
 def reorder(op: ir.Operation, order: list[int]) -> None:
+    """Renumber the loops of a ``linalg.generic``: what was loop ``order[i]`` is loop ``i``."""
     new = [order.index(loop) for loop in range(len(order))]
     renamed = ir.AffineMap.get(len(order), 0, [ir.AffineDimExpr.get(loop) for loop in new])
     maps = [

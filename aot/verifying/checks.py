@@ -123,6 +123,7 @@ def _ran(setup: Setup, signature: Signature, where: Place) -> Row:
 
 
 def find_dims(setup: Setup, signature: Signature) -> Dims:
+    """Extents that the function accepts, the user's among them; UsageError for dimensions that it does not have."""
     own = setup.reference.dims_of(signature) if setup.reference else ""
     given = options.extents([own] if own else []) | options.extents(setup.job.dims)
     where = next(each for each in setup.places if each.runs(signature))
@@ -156,6 +157,7 @@ def _check_own(file: str, signature: Signature, given: Mapping[str, int], found:
 def request(
     setup: Setup, signature: Signature, extents: Mapping[Dim, int], letters: Mapping[Dim, str] | None = None
 ) -> values.Request:
+    """What arguments are to be made, in the ranges that the user or the reference gives."""
     own = setup.reference.ranges_of(signature) if setup.reference else ""
     ranges = options.ranges([own] if own else []) | options.ranges(setup.job.ranges)
     if letters is None:

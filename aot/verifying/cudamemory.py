@@ -99,6 +99,7 @@ class Gpu:
         self._call("cuCtxSetCurrent", self._context)
 
     def allocate(self, size: int) -> int:
+        """The address of so many bytes."""
         address = ctypes.c_uint64()
         self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
         return address.value
@@ -108,6 +109,7 @@ class Gpu:
         self._library.cuMemFree_v2(ctypes.c_uint64(address))
 
     def write(self, address: int, host: Array) -> None:
+        """Copies an array, row-major, to the address, and waits for it."""
         data = np.ascontiguousarray(host)
         if data.nbytes:
             self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), _at(data), ctypes.c_size_t(data.nbytes), None)
@@ -122,6 +124,7 @@ class Gpu:
         self._call("cuMemcpyAsync", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size), None)
 
     def to_device(self, host: Array, mlir: str) -> DeviceCopy:
+        """A copy of an array, whose elements have the type that MLIR spells so."""
         return DeviceCopy(self, mlir, host)
 
     def to_host(self, array: Any, kind: np.dtype[Any]) -> Array:

@@ -203,10 +203,12 @@ def turn(folder: Path) -> str:
 
 
 def was_started(folder: Path, number: int) -> bool:
+    """Whether the process came as far as calling this function."""
     return (folder / f"{number}.started").is_file()
 
 
 def has_report(folder: Path, number: int) -> bool:
+    """Whether it came back from it."""
     return (folder / f"{number}.json").is_file()
 
 
@@ -217,6 +219,7 @@ def read_report(folder: Path, number: int, kind: type[Report]) -> Report | None:
 
 
 def write_failure(folder: Path, error: AotError) -> None:
+    """Tells the parent why the whole job is not possible."""
     write(folder, FAILURE, Failed(type(error).__name__, error.message, error.hint))
 
 

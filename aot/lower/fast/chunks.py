@@ -235,7 +235,7 @@ class Evaluator:
 
 @contextmanager
 def guard(condition: ir.Value | None) -> Iterator[None]:
-    """Insert under a condition; without one, as before."""
+    """Insert under a condition; without one, right where the insertion point is."""
     if condition is None:
         yield
         return

@@ -258,6 +258,7 @@ def _slot_bytes(kind: ir.Type) -> int:
 
 
 def store(value: ir.Value, memory: ir.Value, at: Sequence[ir.Value]) -> None:
+    """Store an element, or a vector of elements from ``at`` on."""
     if isinstance(value.type, ir.VectorType):
         store_vector(value, memory, at)
     else:
@@ -265,6 +266,7 @@ def store(value: ir.Value, memory: ir.Value, at: Sequence[ir.Value]) -> None:
 
 
 def load(memory: ir.Value, at: Sequence[ir.Value], width: int) -> ir.Value:
+    """An element, or a vector of ``width`` elements from ``at`` on."""
     if width == 1:
         return memref.LoadOp(memory, list(at)).result
     return load_vector(memory, at, width, ir.MemRefType(memory.type).element_type)

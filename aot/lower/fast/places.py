@@ -148,7 +148,7 @@ def is_wide(element: ir.Type) -> bool:
 
 
 def _view(memory: ir.Value, extents: Sequence[Extent]) -> ir.Value:
-    """The memory with other extents; row-major as before."""
+    """The row-major memory with other extents."""
     dynamic = ir.ShapedType.get_dynamic_size()
     free = rtcalls.DYNAMIC_STRIDE
     sizes = [dynamic if each.static is None else each.static for each in extents]
