@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,13 @@ def test_the_map_has_every_module_of_lowering() -> None:
     modules = {path.stem for path in (ROOT / "aot" / "lower").glob("*.py")} - {"__init__"}
     missing = sorted(modules - named)
     assert not missing, "docs/design.md says of every module of aot/lower in which step it is"
+
+
+@pytest.mark.parametrize("folder", ["lower/contract", "lower/fast", "verifying"])
+def test_a_folder_says_what_each_module_is_for(folder: str) -> None:
+    docstring = ast.get_docstring(ast.parse((ROOT / "aot" / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    modules = {path.stem for path in (ROOT / "aot" / folder).glob("*.py")} - {"__init__"}
+    assert not sorted(modules - set(re.findall(r"``(\w+)``", docstring)))
 
 
 def test_files_of_a_folder_exist() -> None:

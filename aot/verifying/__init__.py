@@ -3,11 +3,15 @@
 In: a wheel or an importable package. Out: values and times of its functions, from a process of their own, since a
 wrong kernel may take its process along.
 
-``signature``  what can be called, read from the manifest       ``dims``     which extents must agree
-``values``     random arguments                                 ``shapes``   the shapes to try
-``place``      arrays of the CPU and of the GPU                 ``compare``  got against expected
-``reference``  what is expected, from a user's file             ``checks``   all of it for one function
-``job``        what a child process is told and answers         ``child``    the process itself
+``signature``  what can be called, read from the manifest        ``dims``     which extents must agree
+``values``     random arguments                                  ``shapes``   the shapes to try
+``options``    the words of ``--dims`` and ``--range``             ``compare``  got against expected
+``place``      calls on the CPU and on the GPU                    ``checks``   all comparisons of one function
+``cudamemory`` arrays in GPU memory without a framework          ``timing``   first and warm calls
+``reference``  what is expected, from a user's file              ``timed``    all timings of one function
+``cost``       what a call moves and computes                    ``race``     functions against each other
+``job``        what a child process is told and answers          ``child``    the process itself
+``installed``  a package, brought to where it can be imported
 """
 
 from __future__ import annotations
