@@ -42,8 +42,8 @@ _DEVICE_OPS = frozenset(
 )
 
 
-def emit(module: ir.Module, functions: Sequence[Function]) -> int:
-    """Make the launches; their number."""
+def emit(module: ir.Module, functions: Sequence[Function]) -> None:
+    """Make the launches."""
     interchange.parallel_first(module)
     accumulate.mark_user_loops(module, present=True)
     mlir.run_passes(module, _FROM_LINALG, "making loops of linalg")
@@ -52,27 +52,19 @@ def emit(module: ir.Module, functions: Sequence[Function]) -> int:
     mlir.run_passes(module, _TO_PARALLEL, "making loops parallel")
     fusion.fuse(module, functions)
     forward.stores_to_loads(module)
-    launches = 0
     while nests := [op for op in mlir.walk(module) if _is_outermost(op)]:
         for nest in nests:
-            launches += _emit(nest)
+            emit_nest(nest)
     mlir.run_passes(module, _CLEAN, "cleaning up launches")
-    return launches
 
 
-def emit_nest(nest: ir.Operation) -> int:
-    """Make a launch of one ``scf.parallel``; the number of launches."""
-    return _emit(nest)
-
-
-def _emit(nest: ir.Operation) -> int:
-    """One launch; or a host loop around the nests inside, when the body has work that only the host can do."""
+def emit_nest(nest: ir.Operation) -> None:
+    """A launch of one ``scf.parallel``; or a host loop around the nests inside, where only the host can do the work."""
     scratch_to_stack(nest, _SCRATCH_BYTES)
     if not _fits_device(nest):
         to_loops(nest)
-        return 0
-    _launch(nest, schedule.choose(_facts(nest)))
-    return 1
+    else:
+        _launch(nest, schedule.choose(_facts(nest)))
 
 
 def _is_outermost(op: ir.Operation) -> bool:

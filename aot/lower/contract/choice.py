@@ -12,7 +12,7 @@ from functools import partial
 from mlir import ir
 
 from aot.arch import Capability
-from aot.lower import rtcalls
+from aot.lower import branches, rtcalls
 from aot.lower.contract import (
     dmma,
     epilogue,
@@ -24,7 +24,6 @@ from aot.lower.contract import (
     registertile,
     splitting,
     tensorcores,
-    tiles,
 )
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.instructions import Kind
@@ -120,7 +119,7 @@ def _launch(units: Sequence[Units], job: Problem, images: Images) -> None:
     elif served is False:
         _launch(others, job, images)
     else:
-        tiles.either(rtcalls.serves(best.name), lambda: best.launch(best.name), lambda: _launch(others, job, images))
+        branches.either(rtcalls.serves(best.name), lambda: best.launch(best.name), lambda: _launch(others, job, images))
 
 
 def _units(job: Problem, images: Images) -> list[Units]:
@@ -214,4 +213,4 @@ def _emit_double(
     def emit(vectors: bool) -> None:
         dmma.launch(replace(job, vectors=vectors), tile, instruction, need, split)
 
-    tiles.either(job.vectors, partial(emit, True), partial(emit, False))
+    branches.either(job.vectors, partial(emit, True), partial(emit, False))

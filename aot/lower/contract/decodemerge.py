@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from aot.arch import WARP
+from aot.lower import branches
 from aot.lower.contract import flashwarp, hopper, instructions, onlinesoftmax, sharednumbers, tiles
 from aot.lower.contract.decodeparts import MOST_TOGETHER, PAIR, Memory, Parts
 from aot.lower.contract.epilogue import Epilogue, Place, Total
@@ -147,11 +148,11 @@ class Merge:
         def give_results(lanes: int) -> None:
             self._store(sums, self.job.output.epilogue, self.block.batch, lanes)
 
-        tiles.either(self._several(), give_part, lambda: self._either_width(give_results))
+        branches.either(self._several(), give_part, lambda: self._either_width(give_results))
 
     def _either_width(self, give: Callable[[int], None]) -> None:
         """Whole vectors, where that is possible."""
-        tiles.either(self.parts.wide, lambda: give(self.parts.width), lambda: give(1))
+        branches.either(self.parts.wide, lambda: give(self.parts.width), lambda: give(1))
 
     def _give_together(self) -> None:
         """The blocks of the cluster have the parts, and each gives the results of some rows."""

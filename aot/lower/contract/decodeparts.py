@@ -14,7 +14,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.arch import WARP
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.contract import epilogue, extents, onlinesoftmax, splitting, tiles
 from aot.lower.contract.epilogue import Array, Place, constant_index
 from aot.lower.contract.flashjob import Attention
@@ -84,7 +84,7 @@ class Parts:
         if self.memory is None:
             return
         memory = self.memory
-        tiles.either(self.several(), lambda: _launch(job, self, memory), lambda: None)
+        branches.either(self.several(), lambda: _launch(job, self, memory), lambda: None)
         memref.DeallocOp(memory.buffer)
 
 

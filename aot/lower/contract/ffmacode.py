@@ -12,6 +12,7 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import gpu, scf
 
+from aot.lower import branches
 from aot.lower.contract import instructions, registers, registertile, tiles
 from aot.lower.contract.numbercopies import Side
 from aot.lower.contract.registertile import Form, Job, Units
@@ -51,7 +52,7 @@ class _Side(Side):
         elif aligned is None:
             self._copy_whole(target, source, k0)
         else:
-            tiles.either(
+            branches.either(
                 constant(0).below(aligned),
                 lambda: self._copy_whole(target, source, k0),
                 lambda: self._copy_single(target, source, k0),
@@ -158,7 +159,7 @@ class Code(registertile.Code):
     def _store(self, slab: Shared, part: Word, parts: Sequence[int], sums: Sequence[ir.Value]) -> None:
         """One of some parts of the sums into shared memory."""
         first, *others = parts
-        tiles.either(
+        branches.either(
             part.equals(first) if others else True,
             lambda: self.units.store(slab, first, sums),
             lambda: self._store(slab, part, others, sums),

@@ -20,8 +20,8 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import imageneeds, rtcalls, tiling
-from aot.lower.contract import boxes, extents, flashpick, hopper, registers, tiles
+from aot.lower import branches, imageneeds, rtcalls, tiling
+from aot.lower.contract import boxes, extents, flashpick, hopper, registers
 from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.flashconsumer import Consumer
@@ -72,7 +72,7 @@ def launch(job: Attention, pick: Pick) -> None:
         _launch(square)
     else:
         few = job.causal or extents.at_most(job.scores.n, _FEW_KEYS)
-        tiles.either(few, lambda: _launch(deep), lambda: _launch_many(square, tall))
+        branches.either(few, lambda: _launch(deep), lambda: _launch_many(square, tall))
 
 
 def _launch_many(square: Attention, tall: Attention) -> None:
@@ -81,7 +81,7 @@ def _launch_many(square: Attention, tall: Attention) -> None:
         _launch(square)
         return
     fits = (_waves(square) * _TIME).below(_waves(tall) * _TALL_TIME)
-    tiles.either(fits, lambda: _launch(square), lambda: _launch(tall))
+    branches.either(fits, lambda: _launch(square), lambda: _launch(tall))
 
 
 def _tiles(job: Attention) -> tuple[Word, Word]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import gpu, nvvm, scf
 
-from aot.lower import imageneeds
+from aot.lower import branches, imageneeds
 from aot.lower.contract import (
     attentionpick,
     boxes,
@@ -25,7 +25,6 @@ from aot.lower.contract import (
     flashwarp,
     hopper,
     instructions,
-    tiles,
 )
 from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.boxes import DEPTH, Boxes
@@ -124,7 +123,7 @@ def launch(job: Attention, kind: Kind, pick: Pick) -> None:
     def apart() -> None:
         _launch(job, kind, layout, decodeparts.apart(job, division), ())
 
-    tiles.either(decodeparts.shares_clusters(job, division), together, apart)
+    branches.either(decodeparts.shares_clusters(job, division), together, apart)
 
 
 def _launch(job: Attention, kind: Kind, layout: Layout, parts: Parts, remarks: tuple[str, ...]) -> None:

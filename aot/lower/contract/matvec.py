@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf, vector
 
 from aot.arch import WARP
-from aot.lower import codes, devicemath, imageneeds, rtcalls, tiling
+from aot.lower import branches, codes, devicemath, imageneeds, rtcalls, tiling
 from aot.lower.contract import epilogue, extents, hopper, instructions, sharednumbers, tiles
 from aot.lower.contract.epilogue import Place, accumulated
 from aot.lower.contract.problem import Factor, Problem, all_of
@@ -279,7 +279,7 @@ class _Code:
                 done.store(done.values(total, at), at)
             else:
                 partial, part = split.epilogue, replace(at, batch=self.block.batch)
-                tiles.either(
+                branches.either(
                     constant(1).below(narrow(split.parts.value)),
                     lambda: partial.store(partial.values(total, part), part),
                     lambda: done.store(done.values(total, at), at),

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
 from aot.arch import WARP
-from aot.lower import imageneeds, rtcalls, tiling
+from aot.lower import branches, imageneeds, rtcalls, tiling
 from aot.lower.contract import (
     attentionpick,
     epilogue,
@@ -248,4 +248,4 @@ class _Code:
             target = Target(self.job.output.epilogue, self.block.batch, lanes)
             tiles.give(self.block, slab, corner, sizes, Worker(self.lane, WARP), target)
 
-        tiles.either(wide, lambda: give(width), lambda: give(1))
+        branches.either(wide, lambda: give(width), lambda: give(1))

@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import gpu, scf
 
 from aot.arch import WARP
-from aot.lower import imageneeds, tiling
+from aot.lower import branches, imageneeds, tiling
 from aot.lower.contract import epilogue, instructions, tiles
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.operand import Operand, Part, Side, right_tiles
@@ -236,11 +236,11 @@ class _Code:
 
         def give_results() -> None:
             wide, narrow_ = (Target(done, batch, width) for width in (job.width, 1))
-            tiles.either(job.wide, lambda: give(wide), lambda: give(narrow_))
+            branches.either(job.wide, lambda: give(wide), lambda: give(narrow_))
 
         if split is None:
             give_results()
         else:
             several = constant(1).below(narrow(split.parts.value))
             part = Target(split.epilogue, self.block.batch, split.width)
-            tiles.either(several, lambda: give(part), give_results)
+            branches.either(several, lambda: give(part), give_results)

@@ -18,8 +18,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 from mlir.dialects import vector as vector_dialect
 
-from aot.lower import rtcalls, tiling
-from aot.lower.contract import epilogue, operand, tiles, turning, unaligned
+from aot.lower import branches, rtcalls, tiling
+from aot.lower.contract import epilogue, operand, turning, unaligned
 from aot.lower.contract.instructions import CHUNK, Kind
 from aot.lower.contract.problem import Factor, address, all_of, any_of
 from aot.lower.contract.words import Word
@@ -93,10 +93,10 @@ def packed(given: Sequence[Given], kind: Kind, unused: ir.Value | bool = False) 
     pairs = [(copy, buffer) for copy, buffer in zip(copies, buffers, strict=True) if copy and buffer]
     along = [(copy, buffer) for copy, buffer in pairs if not copy.turns]
     if along:
-        tiles.either(all_of([copy.needless for copy, _ in along]), lambda: None, lambda: _launch(along))
+        branches.either(all_of([copy.needless for copy, _ in along]), lambda: None, lambda: _launch(along))
     for copy, buffer in pairs:
         if copy.turns:
-            tiles.either(copy.needless, lambda: None, partial(turning.launch, copy, buffer))
+            branches.either(copy.needless, lambda: None, partial(turning.launch, copy, buffer))
     return [_packed(*each) for each in zip(given, copies, buffers, strict=True)]
 
 
@@ -211,7 +211,7 @@ def _launch(copies: Sequence[tuple[_Copy, ir.Value]]) -> None:
         if not others:
             _part(*first, block, thread)
             return
-        tiles.either(
+        branches.either(
             block.below(counts[0]),
             lambda: _part(*first, block, thread),
             lambda: _part(*others[0], block - counts[0], thread),
@@ -249,7 +249,7 @@ def _vector(copy: _Copy, buffer: ir.Value, number: Word) -> None:
         unaligned.Plane(start, copy.factor.pitch, copy.rows, copy.columns, copy.lanes), row, vector
     )
     kind = ir.VectorType.get([copy.lanes], copy.element)
-    tiles.either(
+    branches.either(
         granules.inside,
         lambda: store_vector(vector_dialect.BitCastOp(kind, granules.shifted()).result, buffer, [place.value]),
         one_by_one,

@@ -15,7 +15,7 @@ from typing import Protocol
 from mlir import ir
 from mlir.dialects import gpu, scf
 
-from aot.lower import imageneeds
+from aot.lower import branches, imageneeds
 from aot.lower.contract import instructions, registers, sharednumbers, tiles
 from aot.lower.contract.numbercopies import Place, Shape, Side, Source
 from aot.lower.contract.problem import Problem
@@ -261,14 +261,14 @@ class Code:
 
         def give_results() -> None:
             wide, single = (Target(done, batch, width) for width in (self.job.width, 1))
-            tiles.either(self.job.wide, lambda: give(wide), lambda: give(single))
+            branches.either(self.job.wide, lambda: give(wide), lambda: give(single))
 
         if self.split is None:
             give_results()
             return
         part = Target(self.split.epilogue, self.block.batch, self.split.width)
         several = constant(1).below(narrow(self.split.parts.value))
-        tiles.either(several, lambda: give(part), give_results)
+        branches.either(several, lambda: give(part), give_results)
 
 
 def launch(

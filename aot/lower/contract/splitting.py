@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.contract import tiles
 from aot.lower.contract.epilogue import Array, Epilogue, Place, Total, constant_index
 from aot.lower.contract.problem import Problem
@@ -138,12 +138,9 @@ def memory(problem: Problem, parts: Word) -> tuple[Array, ir.Value]:
 
 
 def launch(wishes: Sequence[Wish], emitters: Sequence[Callable[[], None]]) -> None:
-    """Emit the kernels of all wishes that may be met, in branches."""
-    (wish, *others), (emitter, *rest) = wishes, emitters
-    if others:
-        tiles.either(wish.condition, emitter, lambda: launch(others, rest))
-    else:
-        emitter()
+    """Emit the kernels of all wishes that may be met, in branches; the last one needs no condition."""
+    conditions = [*(wish.condition for wish in wishes[:-1]), True]
+    branches.first(zip(conditions, emitters, strict=True))
 
 
 def combine(problem: Problem, split: Split | None, wide: ir.Value | bool, width: int) -> None:
@@ -152,13 +149,13 @@ def combine(problem: Problem, split: Split | None, wide: ir.Value | bool, width:
         return
 
     def add(lanes: int) -> None:
-        tiles.either(
+        branches.either(
             arith.CmpIOp(arith.CmpIPredicate.ugt, split.parts.value, rtcalls.index(1)).result,
             lambda: _launch(problem, split, lanes),
             lambda: None,
         )
 
-    tiles.either(wide, lambda: add(width), lambda: add(1))
+    branches.either(wide, lambda: add(width), lambda: add(1))
     memref.DeallocOp(split.buffer)
 
 

@@ -9,7 +9,7 @@ to the right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -157,15 +157,3 @@ def unrolled(loop: ir.Operation, times: int) -> None:
     """Say how often LLVM and ptxas are to unroll a loop; 1: not at all."""
     how = f"count = {times} : i32" if times > 1 else "disable = true"
     loop.attributes[loopmarks.ATTRIBUTE] = ir.Attribute.parse(f"#llvm.loop_annotation<unroll = <{how}>>")
-
-
-def either(condition: ir.Value | bool, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-    """Emit one of two, or both under the condition."""
-    if isinstance(condition, bool):
-        (then if condition else otherwise)()
-        return
-    branch = scf.IfOp(condition, has_else=True)
-    for block, emitter in ((branch.then_block, then), (branch.else_block, otherwise)):
-        with ir.InsertionPoint(block):
-            emitter()
-            scf.YieldOp([])

@@ -16,8 +16,8 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith
 
-from aot.lower import rtcalls
-from aot.lower.contract import asked, kinds, problem, tiles, wgmma, wgmmafit, wgmmaswapped
+from aot.lower import branches, rtcalls
+from aot.lower.contract import asked, kinds, problem, wgmma, wgmmafit, wgmmaswapped
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.words import Word
@@ -120,11 +120,8 @@ def _choose(job: Problem, *, staged: bool, width: int) -> None:
 
 def _first(rules: Sequence[Rule], launch: Callable[[Tile], None]) -> None:
     """Launch by the first rule that holds; the last one does."""
-    rule, *others = rules
-    if not others:
-        launch(rule.tile)
-        return
-    tiles.either(rule.condition, lambda: launch(rule.tile), lambda: _first(others, launch))
+    conditions = [*(rule.condition for rule in rules[:-1]), True]
+    branches.first(zip(conditions, (partial(launch, rule.tile) for rule in rules), strict=True))
 
 
 @dataclass(frozen=True)

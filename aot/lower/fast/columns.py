@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, memref
 
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import places
 from aot.lower.fast.chunks import guard
 from aot.lower.fast.columnkernel import ColumnKernel, Row, load, shared_bytes, store
@@ -68,17 +68,15 @@ def _launch(job: Job, width: int) -> None:
     tiles = _tiles(job, width, shape)
     slices = _slices(job, tiles, shape, short)
     alone = arith.CmpIOp(arith.CmpIPredicate.eq, slices, rtcalls.index(1)).result
-    branch = scf.IfOp(alone, has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        _first(job, width, shape, (tiles, slices), ())
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
+
+    def in_two() -> None:
         memories = _memories(job, slices)
         _first(job, width, shape, (tiles, slices), memories)
         _second(job, width, slices, memories)
         for memory in memories:
             memref.DeallocOp(memory)
-        scf.YieldOp([])
+
+    branches.either(alone, lambda: _first(job, width, shape, (tiles, slices), ()), in_two)
 
 
 def _fits(job: Job, width: int) -> bool:

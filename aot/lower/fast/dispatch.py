@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
-from mlir.dialects import scf
 
 from aot import mlir
-from aot.lower import frontend, overlap, rtcalls, search, views
+from aot.lower import branches, frontend, overlap, rtcalls, search, views
 from aot.lower.fast import (
     bodyloads,
     candidates,
@@ -37,7 +37,7 @@ from aot.lower.fast.forming import Formed
 from aot.lower.fast.operations import ZERO
 from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region, Source
 from aot.lower.fast.rowjob import Job
-from aot.lower.fast.table import Facts
+from aot.lower.fast.table import Candidate, Facts
 from aot.lower.fast.wished import ASKED, Choice, UnfitError, Wished
 from aot.lower.signature import public_functions, tensor_arguments
 from aot.model import Function
@@ -258,28 +258,16 @@ def _choose(job: Job, choice: Choice) -> None:
         totals.launch(job, choice.width(totals.NAME, table.width(facts)))
         return
     conditions = Conditions(job)
-    places_: list[ir.InsertionPoint] = []
-    found = list(candidates.candidates(facts, choice, gaps=conditions.strict))
+    found = candidates.candidates(facts, choice, gaps=conditions.strict)
     plain = choice.width("pointwise", table.width(facts))
-    for candidate in found:
-        condition = conditions.of(candidate)
-        if condition is False:
-            continue
-        if condition is True:
-            if candidate.sliced:
-                slices.launch(job, candidate.tile)
-            elif candidate.tile.name == "any-row" and not job.region.reductions:
-                pointwise.launch(job, plain)
-            else:
-                rows.launch(job, candidate.tile)
-            break
-        branch = scf.IfOp(condition, has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            (slices if candidate.sliced else rows).launch(job, candidate.tile)
-            scf.YieldOp([])
-        with ir.InsertionPoint(branch.else_block):
-            end = scf.YieldOp([])
-        places_.append(ir.InsertionPoint(end))
-        places_[-1].__enter__()
-    for point in reversed(places_):
-        point.__exit__(None, None, None)
+    branches.first((conditions.of(each), partial(_launch, job, each, plain)) for each in found)
+
+
+def _launch(job: Job, candidate: Candidate, plain: int) -> None:
+    """Launch the kernels of a candidate; ``plain``: elements of a vector where rows are no more than elements."""
+    if candidate.sliced:
+        slices.launch(job, candidate.tile)
+    elif candidate.tile.name == "any-row" and not job.region.reductions:
+        pointwise.launch(job, plain)
+    else:
+        rows.launch(job, candidate.tile)

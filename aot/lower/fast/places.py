@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, memref, scf
+from mlir.dialects import arith, memref
 
-from aot.lower import constants, rtcalls
+from aot.lower import branches, constants, rtcalls
 from aot.lower.fast import accesses
 from aot.lower.fast.division import Divisor
 from aot.lower.fast.extents import Key, value_of
@@ -180,11 +180,8 @@ def aligned(places: Sequence[Place]) -> ir.Value:
 def with_vectors(places: Sequence[Place], whole: ir.Value | bool, width: int, emit: Callable[[int], None]) -> None:
     """Emit code for vectors of ``width`` elements, and code without any for calls whose memory does not allow them."""
     vectors = aligned(places)
-    branch = scf.IfOp(vectors if whole is True else arith.AndIOp(whole, vectors).result, has_else=True)
-    for block, each in ((branch.then_block, width), (branch.else_block, 1)):
-        with ir.InsertionPoint(block):
-            emit(each)
-            scf.YieldOp([])
+    condition = vectors if whole is True else arith.AndIOp(whole, vectors).result
+    branches.either(condition, lambda: emit(width), lambda: emit(1))
 
 
 def _distances(memory: ir.Value, gaps: bool) -> list[ir.Value]:

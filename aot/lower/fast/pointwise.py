@@ -13,7 +13,7 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import bodies, bodyloads, places
 from aot.lower.fast.accesses import store_vector
 from aot.lower.fast.chunks import MASKED, Chunk, guard
@@ -39,11 +39,7 @@ def launch(job: Job, width: int) -> None:
     if whole is None:
         _sized(job, width, None)
         return
-    branch = scf.IfOp(whole, has_else=True)
-    for block, each in ((branch.then_block, True), (branch.else_block, False)):
-        with ir.InsertionPoint(block):
-            _sized(_with_short_division(job) if each else job, width, each)
-            scf.YieldOp([])
+    branches.either(whole, lambda: _sized(_with_short_division(job), width, True), lambda: _sized(job, width, False))
 
 
 def _sized(job: Job, width: int, whole: bool | None) -> None:
@@ -56,11 +52,7 @@ def _sized(job: Job, width: int, whole: bool | None) -> None:
         _launch(job, width, 1 if columns.static <= few else vectors, whole)
         return
     condition = arith.CmpIOp(arith.CmpIPredicate.ule, columns.value, rtcalls.index(few)).result
-    branch = scf.IfOp(condition, has_else=True)
-    for block, each in ((branch.then_block, 1), (branch.else_block, vectors)):
-        with ir.InsertionPoint(block):
-            _launch(job, width, each, whole)
-            scf.YieldOp([])
+    branches.either(condition, lambda: _launch(job, width, 1, whole), lambda: _launch(job, width, vectors, whole))
 
 
 def _launch(job: Job, width: int, vectors: int, whole: bool | None) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import bodies, places, rowstores
 from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
 from aot.lower.fast.exchange import Exchange, shared_memory
@@ -59,19 +59,18 @@ def _launch(job: Job, width: int) -> None:
     # Every block has as many turns as the others, but for one.
     blocks = arith.CeilDivUIOp(turns, arith.CeilDivUIOp(turns, rtcalls.index(_BLOCKS)).result).result
     alone = arith.CmpIOp(arith.CmpIPredicate.eq, blocks, one).result
-    branch = scf.IfOp(alone, has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        _first(job, width, one, ())
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
-        dynamic = ir.ShapedType.get_dynamic_size()
-        kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
-        memories = [memref.AllocOp(ir.MemRefType.get([dynamic], kind), [blocks], []).result for kind in kinds]
-        _first(job, width, blocks, memories)
-        _second(job, blocks, memories)
-        for memory in memories:
-            memref.DeallocOp(memory)
-        scf.YieldOp([])
+    branches.either(alone, lambda: _first(job, width, one, ()), lambda: _in_two(job, width, blocks))
+
+
+def _in_two(job: Job, width: int, blocks: ir.Value) -> None:
+    """A partial result of each block, and a launch that combines them."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    kinds = [value.type for member in job.region.reductions for value in member.operation.yielded]
+    memories = [memref.AllocOp(ir.MemRefType.get([dynamic], kind), [blocks], []).result for kind in kinds]
+    _first(job, width, blocks, memories)
+    _second(job, blocks, memories)
+    for memory in memories:
+        memref.DeallocOp(memory)
 
 
 def _unroll(job: Job) -> int:

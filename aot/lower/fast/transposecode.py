@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, memref
 
-from aot.lower import rtcalls
+from aot.lower import branches, rtcalls
 from aot.lower.fast import bodies, exchange
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.chunks import guard
@@ -93,11 +93,7 @@ class TransposeCode:
         if tile.width > 1:
             self._turn(whole=False)
             return
-        branch = scf.IfOp(self._is_whole(), has_else=True)
-        for block, whole in ((branch.then_block, True), (branch.else_block, False)):
-            with ir.InsertionPoint(block):
-                self._turn(whole=whole)
-                scf.YieldOp([])
+        branches.either(self._is_whole(), lambda: self._turn(whole=True), lambda: self._turn(whole=False))
 
     def _is_whole(self) -> ir.Value:
         """Whether all of the tile lies inside; the same for all threads."""

@@ -11,11 +11,12 @@ padded tile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf
+from mlir.dialects import arith, gpu
 
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import bodies, places, pointwise
 from aot.lower.fast.division import Divisor
 from aot.lower.fast.places import Place
@@ -69,18 +70,8 @@ def launch(job: Job, width: int) -> None:
     """Emit the kernels at the insertion point: tiles, or element by element where these would be thin."""
     turned = _turned(job)
     thin = _is_thin(job, turned)
-    if thin is True:
-        pointwise.launch(job, _flat_width(turned, width))
-    elif thin is False:
-        _tiles(job, turned, width)
-    else:
-        branch = scf.IfOp(thin, has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            pointwise.launch(job, _flat_width(turned, width))
-            scf.YieldOp([])
-        with ir.InsertionPoint(branch.else_block):
-            _tiles(job, turned, width)
-            scf.YieldOp([])
+    flat = partial(pointwise.launch, job, _flat_width(turned, width))
+    branches.either(thin, flat, partial(_tiles, job, turned, width))
 
 
 def _is_thin(job: Job, turned: Turned) -> ir.Value | bool:
@@ -105,25 +96,16 @@ def _tiles(job: Job, turned: Turned, width: int) -> None:
     if tile.width == 1 or width < tile.width:
         _kernel(turned, _NARROW, job.region.number)
         return
-    branch = scf.IfOp(_fits(turned, tile), has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        _large_or_small(turned, tile, job.region.number)
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
-        _kernel(turned, _NARROW, job.region.number)
-        scf.YieldOp([])
+    number = job.region.number
+    large_or_small = partial(_large_or_small, turned, tile, number)
+    branches.either(_fits(turned, tile), large_or_small, partial(_kernel, turned, _NARROW, number))
 
 
 def _large_or_small(turned: Turned, tile: Tile, number: int) -> None:
     """Tiles that are enough for the device."""
     few = arith.CmpIOp(arith.CmpIPredicate.ult, _product(_counts(turned, tile)), rtcalls.index(_ENOUGH)).result
-    branch = scf.IfOp(few, has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        _kernel(turned, _SMALL[places.VECTOR_BYTES // tile.width], number)
-        scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
-        _kernel(turned, tile, number)
-        scf.YieldOp([])
+    small = _SMALL[places.VECTOR_BYTES // tile.width]
+    branches.either(few, partial(_kernel, turned, small, number), partial(_kernel, turned, tile, number))
 
 
 def _turned(job: Job) -> Turned:

@@ -1,0 +1,40 @@
+"""Branches around what is emitted, in host code or in a kernel; none where it is known which way the code goes.
+
+In: conditions, each known when the package is built or a value, and what emits the code. Out: ``scf.if`` operations at
+the insertion point.
+
+>>> either(aligned, lambda: launch(width=4), lambda: launch(width=1))     # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mlir import ir
+from mlir.dialects import scf
+
+Emitter = Callable[[], None]
+
+
+def either(condition: ir.Value | bool, then: Emitter, otherwise: Emitter) -> None:
+    """Emit one of two, or both under the condition."""
+    if isinstance(condition, bool):
+        (then if condition else otherwise)()
+        return
+    branch = scf.IfOp(condition, has_else=True)
+    for block, emit in ((branch.then_block, then), (branch.else_block, otherwise)):
+        with ir.InsertionPoint(block):
+            emit()
+            scf.YieldOp([])
+
+
+def first(choices: Iterator[tuple[ir.Value | bool, Emitter]]) -> None:
+    """Emit what belongs to the first condition that holds.
+
+    A choice is taken from the iterator where all before it do not hold: its condition is computed there, and nothing
+    behind one that is certain.
+    """
+    for condition, emit in choices:
+        if condition is not False:
+            either(condition, emit, lambda: first(choices))
+            return
