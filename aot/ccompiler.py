@@ -1,6 +1,6 @@
-"""Finds the C compiler that links generated packages.
+"""Finds the C compiler that links generated packages, and the headers of Python.
 
-In: the environment. Out: its path. CMake's own order is kept: ``CC``, then the usual names on PATH.
+In: the environment. Out: paths. CMake's own order is kept: ``CC``, then the usual names on PATH.
 
 >>> find().name   # doctest: +SKIP
 'cc'
@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,6 +36,17 @@ def find(environment: Mapping[str, str] | None = None) -> Path:
         looked = f"CC is '{env['CC']}'" if chosen else f"looked for {', '.join(NAMES)} on PATH"
         raise ToolMissing(f"no C compiler was found: {looked}", hint=ADVICE)
     return Path(found)
+
+
+def python_headers() -> str:
+    """The folder of this Python's headers; ToolMissing when they are not installed."""
+    folder = sysconfig.get_paths()["include"]
+    if not Path(folder, "Python.h").is_file():
+        raise ToolMissing(
+            f"{sys.executable} has no headers: there is no '{folder}/Python.h'",
+            hint="install them: python3-dev on Debian and Ubuntu, python3-devel on Fedora",
+        )
+    return folder
 
 
 def version(compiler: Path) -> str:

@@ -21,8 +21,9 @@ from aot.errors import ToolMissing
 _VERSION = re.compile(r"3\.\d+t")
 _FACTS = """
 import json, sys, sysconfig
-include = sysconfig.get_paths()["include"]
-print(json.dumps([list(sys.version_info[:2]), sysconfig.get_config_var("Py_GIL_DISABLED") == 1, include]))
+value = sysconfig.get_config_var
+places = [sysconfig.get_paths()["include"], value("SOABI")]
+print(json.dumps([list(sys.version_info[:2]), value("Py_GIL_DISABLED") == 1, *places]))
 """
 _ADVICE = (
     "install a free-threaded build of CPython 3.13 or later with its headers (`uv python install 3.13t`, conda-forge's "
@@ -37,6 +38,10 @@ class FreeThreaded:
     executable: str
     tag: str
     """Of its wheels, without the platform: ``cp313-cp313t``."""
+    include: str
+    """Folder of its headers."""
+    abi: str
+    """In the file names of its extensions: ``cpython-313t-x86_64-linux-gnu``."""
 
 
 def find(said: str) -> FreeThreaded:
@@ -48,7 +53,7 @@ def find(said: str) -> FreeThreaded:
     if executable is None:
         raise ToolMissing(f"no free-threaded Python '{name}' was found", hint=_ADVICE)
     words = process.check([executable, "-I", "-c", _FACTS], error=ToolMissing, timeout=60).stdout
-    (major, minor), free, include = json.loads(words)
+    (major, minor), free, include, abi = json.loads(words)
     if not free:
         raise ToolMissing(
             f"'{executable}' is an ordinary Python {major}.{minor}, which takes the wheel that is built without "
@@ -57,4 +62,4 @@ def find(said: str) -> FreeThreaded:
         )
     if not Path(include, "Python.h").exists():
         raise ToolMissing(f"'{executable}' has no headers: there is no '{include}/Python.h'", hint=_ADVICE)
-    return FreeThreaded(executable, f"cp{major}{minor}-cp{major}{minor}t")
+    return FreeThreaded(executable, f"cp{major}{minor}-cp{major}{minor}t", include, abi)

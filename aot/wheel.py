@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aot import fileset, forked, packid, rawzip, renewal
+from aot import ccompiler, fileset, forked, packid, rawzip, renewal
 from aot.errors import PackageError, ToolMissing
 from aot.freethreaded import FreeThreaded
 from aot.rawzip import Pieces
@@ -141,9 +141,13 @@ def _backend(tree: Path, made: Path, options: Options, built: Path) -> Path:
         fileset.remove(old)
     # Named also when it is empty, since CMake remembers.
     settings = {"build-dir": str(built), "cmake.define.AOT_RUNTIME": str(options.runtime or "")}
+    # Its own look at Python imports NumPy, for the place of that one's headers.
+    settings["cmake.python-hints"] = "false"
+    settings["cmake.define.Python_INCLUDE_DIR"] = (
+        options.python.include if options.python else ccompiler.python_headers()
+    )
     if options.python:
-        settings["cmake.python-hints"] = "false"
-        settings["cmake.define.Python_EXECUTABLE"] = options.python.executable
+        settings["cmake.define.SKBUILD_SOABI"] = options.python.abi
         settings["cmake.define.SKBUILD_SABI_COMPONENT"] = ""
 
     def work() -> None:

@@ -327,7 +327,8 @@ def test_machines_without_host_code_are_refused(
     options = [
         "-DCMAKE_SYSTEM_NAME=Linux",
         f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
-        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DPython_INCLUDE_DIR={sysconfig.get_paths()['include']}",
+        "-DSKBUILD_SOABI=abi3",
     ]
     command = [cmake, "-S", str(tree), "-B", str(tmp_path / "build"), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from extension import source
 
 import aot
-from aot import freethreaded, wheel
+from aot import ccompiler, freethreaded, wheel
 from aot.errors import ToolMissing
 
 HELLO = Path(__file__).parents[1] / "examples" / "kernels" / "hello.mlir"
@@ -46,13 +47,20 @@ def test_a_python_that_will_not_do(said: str, text: str, tmp_path: Path) -> None
 
 def test_headers_are_needed(tmp_path: Path) -> None:
     executable = tmp_path / "python3.14t"
-    facts = json.dumps([[3, 14], True, str(tmp_path)])
+    facts = json.dumps([[3, 14], True, str(tmp_path), "cpython-314t-x86_64-linux-gnu"])
     executable.write_text(f"#!/bin/sh\necho '{facts}'\n")
     executable.chmod(executable.stat().st_mode | stat.S_IXUSR)
     with pytest.raises(ToolMissing, match="has no headers"):
         freethreaded.find(str(executable))
     (tmp_path / "Python.h").touch()
-    assert freethreaded.find(str(executable)).tag == "cp314-cp314t"
+    found = freethreaded.find(str(executable))
+    assert (found.tag, found.include, found.abi) == ("cp314-cp314t", str(tmp_path), "cpython-314t-x86_64-linux-gnu")
+
+
+def test_headers_of_this_python_are_needed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    with pytest.raises(ToolMissing, match=f"has no headers: there is no '{tmp_path}/Python.h'"):
+        ccompiler.python_headers()
 
 
 @pytest.mark.skipif(FOUND is None, reason="no free-threaded Python on this machine")
