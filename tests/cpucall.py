@@ -21,7 +21,7 @@ import cpuslots
 from cpurun import CallError, linked, scratch
 
 from aot import cpuvariant, host, mlir, toolchain
-from aot.lower import cpu, prepare, tensor
+from aot.lower import cpu, tensor, unitviews
 from aot.model import Function
 
 RUNTIME = Path(__file__).with_name("cpucall.c")
@@ -81,7 +81,8 @@ def build(source: str, variant: str, *, wide: bool = True, zeros: bool = False) 
     chosen = next(each for each in cpuvariant.of(TRIPLE) if each.name == variant)
     with mlir.context() as ctx:
         module = mlir.parse(source.encode(), "test.mlir", ctx)
-        prepare.run(module)
+        unitviews.settle(module)
+        mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
         options = tensor.Options(wide_accumulation=wide, masked_zeros=zeros)
         prepared = cpu.prepare(module, {}, options, mlir.no_dump)
         code = cpu.lower(prepared, cpu.CpuJob("test", chosen, ()), ctx, mlir.no_dump)

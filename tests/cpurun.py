@@ -24,7 +24,7 @@ import cpuslots
 import numpy
 
 from aot import mlir, process, toolchain
-from aot.lower import prepare, tensor
+from aot.lower import flatvectors, tensor, unitviews
 from aot.lower.signature import public_functions
 from aot.model import ArrayType, Function, ScalarType
 from tests import cpufibers
@@ -100,7 +100,8 @@ def build(source: str, *, backwards: bool = False, options: tensor.Options | Non
     """Lower and compile the text of a tensor-level source."""
     with mlir.context() as ctx:
         module = mlir.parse(source.encode(), "test.mlir", ctx)
-        prepare.run(module)
+        unitviews.settle(module)
+        mlir.run_passes(module, ["inline{default-pipeline=}"], "inlining")
         lowered = tensor.lower(module, {}, options or tensor.Options(), mlir.no_dump)
         module = lowered.module
         text = str(module)
@@ -128,6 +129,7 @@ def to_llvm(module: Any) -> str:
     from mlir.dialects.llvm import translate_module_to_llvmir
     from mlir.passmanager import PassManager
 
+    flatvectors.lower_host(module)
     passes = PassManager(context=module.context)
     passes.enable_verifier(False)
     for each in _TO_LLVM:

@@ -24,8 +24,8 @@ from aot.lower import (
     asynccopies,
     byvalue,
     devicemath,
-    devicevectors,
     earlystart,
+    flatvectors,
     imageneeds,
     imagenumber,
     lineinfo,
@@ -202,7 +202,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
     sharedmemory.align(module)
     _run(module, LOOPS, what)
     if "vector" in _dialects(module):
-        devicevectors.lower(module)
+        flatvectors.lower(module)
         mlir.run_passes(module, VECTORS, what, verified=False)
     _run(module, TO_BRANCHES, what)
     by_value = byvalue.find(module)

@@ -18,7 +18,7 @@ from mlir.dialects import llvm
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import entries, externals, integerpowers, launchcall, level, switchblocks, symbols
+from aot.lower import entries, externals, flatvectors, integerpowers, launchcall, level, switchblocks, symbols
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
 FIRST = {
@@ -136,6 +136,7 @@ def _run(module: mlir.Module) -> None:
     what = "lowering host code"
     names = mlir.op_names(module)
     asynchronous = any(name.startswith("async.") for name in names)
+    flatvectors.lower_host(module)
     mlir.run_passes(
         module, [text for name, text in FIRST.items() if any(each.startswith(name) for each in names)], what
     )

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import llvm
 
 from aot import mlir
-from aot.lower import hostcode, launchcall, level, llvmops, symbols
+from aot.lower import flatvectors, hostcode, launchcall, level, llvmops, symbols
 from aot.model import Function
 
 PARALLEL = "aot_rt_parallel"
@@ -50,6 +50,7 @@ def lower(module: ir.Module, functions: Sequence[Function], code: Code, dump: ml
     _prefix(module, code)
     names = mlir.op_names(module)
     first = [text for name, text in hostcode.FIRST.items() if any(each.startswith(name) for each in names)]
+    flatvectors.lower_host(module)
     mlir.run_passes(module, [*first, *_TO_LLVM], "lowering code for the CPU")
     for body in code.bodies:
         _share(module, _prefixed(body, code))

@@ -1,8 +1,8 @@
-"""Vector operations of kernels become ones that LLVM has.
+"""Vector operations become ones that LLVM has.
 
-In: a module with a gpu.module. Out: the same module, in which contractions, masks, gathers, transposes and
-reductions over several dimensions are written in one-dimensional vectors, and loads and stores of
-several dimensions in transfers (which a later pass unrolls).
+In: a module with a gpu.module, or functions of host code. Out: the same module, in which contractions, masks, gathers,
+transposes, scans and reductions over several dimensions are written in one-dimensional vectors, and, in kernels, loads
+and stores of several dimensions in transfers (which a later pass unrolls).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from mlir.dialects.transform import interpreter
 from aot import mlir
 from aot.errors import LoweringError
 
-# Upstream has these rewrites as passes of func.func only, and gpu.func is none; a script reaches both.
+# Upstream has these rewrites as passes of func.func only, if at all, and gpu.func is none; a script reaches both.
 _SCRIPT = """
 module attributes {transform.with_named_sequence} {
-  transform.named_sequence @lower(%kernels: !transform.any_op) {
-    transform.apply_patterns to %kernels {
+  transform.named_sequence @lower(%code: !transform.any_op) {
+    transform.apply_patterns to %code {
       transform.apply_patterns.vector.lower_masked_transfers
       transform.apply_patterns.vector.transfer_permutation_patterns
       transform.apply_patterns.vector.lower_contraction lowering_strategy = "outerproduct"
@@ -34,6 +34,8 @@ module attributes {transform.with_named_sequence} {
 }
 """
 _FLAT = frozenset({"vector.load", "vector.store"})
+_LEFT = frozenset({"vector.multi_reduction", "vector.scan"})
+"""What stays in host code when all else has become LLVM's."""
 
 
 def lower(module: mlir.Module) -> None:
@@ -41,16 +43,26 @@ def lower(module: mlir.Module) -> None:
     for op in mlir.walk(module):
         if op.name in _FLAT and mlir.inside_kernel(op):
             _as_transfer(op)
-    mlir.mark(module.context, "vector operations of kernels")
+    _flatten(module, "gpu.module", "vector operations of kernels")
+
+
+def lower_host(module: mlir.Module) -> None:
+    """Rewrite the vector operations of functions, where there are some that no conversion to LLVM knows."""
+    if _LEFT & mlir.op_names(module):
+        _flatten(module, "func.func", "vector operations of host code")
+
+
+def _flatten(module: mlir.Module, scope: str, what: str) -> None:
+    mlir.mark(module.context, what)
     script = ir.Module.parse(_SCRIPT, context=module.context)
     sequence = script.body.operations[0].operation
     try:
         for op in module.body.operations:
-            if op.operation.name == "gpu.module":
+            if op.operation.name == scope:
                 interpreter.apply_named_sequence(op.operation, sequence, script.operation)
     except ir.MLIRError as problem:
         raise LoweringError(
-            f"{module.context.aot_path}: cannot lower the vector operations of a kernel",
+            f"{module.context.aot_path}: cannot lower the {what}",
             diagnostics=mlir.diagnostics(module.context, problem),
         ) from None
 
