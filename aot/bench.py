@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import children, codec, driver, fileset, scratch, told, verify
+from aot import buildnotes, children, codec, driver, fileset, scratch, verify
 from aot.errors import UsageError
 from aot.verifying import job, options
 from aot.verifying.installed import installed
@@ -97,7 +97,7 @@ def bench(request: BenchRequest) -> Benched:
     if not any(row.failed or row.median_s is not None for row in rows):
         reasons = "\n".join(f"  {row.function}: {row.note}" for row in rows)
         raise UsageError(f"nothing could be timed:\n{reasons}")
-    general = tuple(told.slower_modules(found.manifest)) if gpu and request.on != "cpu" else ()
+    general = tuple(buildnotes.slower_modules(found.manifest)) if gpu and request.on != "cpu" else ()
     return Benched(found.package, found.manifest["version"], gpu, measured.cpu, measured.gpu, rows, general)
 
 

@@ -17,7 +17,7 @@ import click
 from aot import cache as store
 from aot import fileset, report
 from aot.cache import Store, Usage
-from aot.command import Group
+from aot.clickgroup import Group
 from aot.errors import UsageError
 
 _FOLDER = click.option("--cache", "folder", metavar="DIR", help="Its folder. Default: AOT_CACHE, else the user's.")

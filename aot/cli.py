@@ -23,10 +23,11 @@ from typing import Any, NoReturn
 
 import click
 
-from aot import __version__, cachecommand, commands, fileset, report
-from aot.command import Group
+from aot import __version__, cachecommand, fileset, report
+from aot.clickgroup import Group
 from aot.configvalues import COMPRESS
 from aot.errors import AotError, Interrupted
+from aot.packagecommands import bench, demo, tune, verify
 from aot.wishes import SCHEDULES
 
 BUG = 70
@@ -176,7 +177,7 @@ def new(name: str) -> None:
     report.result(str(folder))
 
 
-for _command in (commands.verify, commands.demo, commands.bench, commands.tune, cachecommand.cache):
+for _command in (verify, demo, bench, tune, cachecommand.cache):
     cli.add_command(_command)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import aot
 from aot import (
+    buildnotes,
     cfunctions,
     clibrary,
     codec,
@@ -24,7 +25,6 @@ from aot import (
     package,
     packing,
     resources,
-    told,
     toolchain,
     wheel,
 )
@@ -65,7 +65,7 @@ def finish(
         notes=planned.notes,
         seconds=0.0,
     )
-    told.tell_notes(result, planned.left_out, tell)
+    buildnotes.tell_notes(result, planned.left_out, tell)
     tell.stage(f"packaging {planned.package.name} {planned.package.version}")
     files = _package(planned, contents, result.left_out)
     fileset.write_tree(files, result.tree)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot import arch, fileset, manifest, openedpackage, process, ptxtext, scratch, told, toolchain
+from aot import arch, buildnotes, fileset, manifest, openedpackage, process, ptxtext, scratch, toolchain
 from aot.arch import Coverage, dotted
 from aot.errors import AotError, ToolMissing, UnknownArch, UsageError
 from aot.openedpackage import Blob, Opened
@@ -79,7 +79,7 @@ def text(found: Inspection) -> str:
             parts.append(f"needs a driver of CUDA {_cuda(tools['min_driver_cuda'])} or newer")
         stored = {(blob.source, each.target): each.bytes for blob in package.blobs for each in blob.entries}
         parts += [_module_text(module, stored) for module in package.manifest["modules"]]
-        parts += told.slower_modules(package.manifest)
+        parts += buildnotes.slower_modules(package.manifest)
         left_out = package.manifest.get("left_out", ())
         parts += [f"{name}: left out: nothing of it is built for these architectures" for name in left_out]
     else:

@@ -13,7 +13,7 @@ import hashlib
 from pathlib import Path
 
 import aot
-from aot import cache, codec, fatbin, fileset, job, metadata, package, resources, told
+from aot import buildnotes, cache, codec, fatbin, fileset, job, metadata, package, resources
 from aot.buildresult import KEPT, BuiltSource
 from aot.job import CompileJob
 from aot.model import CompiledSource
@@ -53,7 +53,7 @@ class Reader:
             cpu=any(function.cpu for function in source.functions),
             host=tuple((code.triple, code.variant) for code in source.host),
             images=tuple((image.kind, image.ptx_version) for image in images),
-            details=tuple(told.details(source)),
+            details=tuple(buildnotes.details(source)),
             manifest=codec.line(metadata.module(source)),
             texts=self._writer.texts(source),
         )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from aot import ccompiler, compiling, fileset, job, packid, plan, resources, told, toolid
+from aot import buildnotes, ccompiler, compiling, fileset, job, packid, plan, resources, toolid
 from aot.ahead import Ahead
 from aot.buildresult import KEPT, BuildResult, as_json, summary
 from aot.compiling import Done
@@ -101,7 +101,7 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResul
     stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:
-        told.tell_notes(result, planned.left_out, tell)
+        buildnotes.tell_notes(result, planned.left_out, tell)
         kept = tuple(dataclasses.replace(each, how=KEPT, seconds=0.0) for each in result.sources)
         return dataclasses.replace(result, sources=kept, seconds=_since(start))
     # What only packaging needs takes longer to import than a build that has nothing to do.

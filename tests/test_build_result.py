@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builtpackage import Built, Heard
 
-from aot import buildresult, pipeline, told
+from aot import buildnotes, buildresult, pipeline
 from aot.buildresult import BuildResult, BuiltSource
 
 
@@ -95,12 +95,12 @@ def test_one_note_says_that_fast_schedules_are_off(
         each if left is None else dataclasses.replace(each, schedules="general", general=left)
         for each, left in zip(RESULT.sources, (of_small, of_large), strict=True)
     ]
-    told.tell_notes(dataclasses.replace(RESULT, sources=tuple(sources)), (), heard)
+    buildnotes.tell_notes(dataclasses.replace(RESULT, sources=tuple(sources)), (), heard)
     assert [each.partition(".mlir: ")[2] or each for each in heard.notes] == notes
 
 
 def test_what_was_asked_for_and_left_out_is_a_note() -> None:
-    notes = list(told.notes(dataclasses.replace(source("small", 896), skipped=("sm_80",), general=())))
+    notes = list(buildnotes.notes(dataclasses.replace(source("small", 896), skipped=("sm_80",), general=())))
     assert notes == [
         "not built for sm_80: [source.small] in aot.toml, or the targets of its own gpu.modules, leave that out"
     ]

@@ -56,7 +56,7 @@ FRONT = (
     ),
     *(
         "aot.cachecommand",
-        "aot.commands",
+        "aot.packagecommands",
         "aot.verify",
         "aot.verifying",
         "aot.demo",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aot import fileset, report
-from aot.command import Command
+from aot.clickgroup import Command
 
 if TYPE_CHECKING:
     from aot.verify import Verified
