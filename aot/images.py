@@ -4,8 +4,9 @@ In: a source's gpu.module and the targets that it gets. Out: BuiltImages in thei
 targets that the code does not fit.
 
 LLVM writes the same PTX for targets that differ in nothing that it looks at (``aot.samecode``): it is translated
-once, and ptxas assembles it for each. PTX for newer GPUs is the text that one of the cubins is made from, where ptxas
-takes that at the lowest ISA version: nothing is translated for it, and it has been assembled.
+once, and ptxas assembles it for each; so are kernels that several images hold, whatever else is in these. PTX for newer
+GPUs is the text that one of the cubins is made from, where ptxas takes that at the lowest ISA version: nothing is
+translated for it, and it has been assembled.
 
 >>> build(isolated, picks, bench)[0].image.target   # doctest: +SKIP
 'sm_80'
@@ -22,8 +23,9 @@ from aot.arch import PTX, Target, Version
 from aot.binary import BuiltImage, Order
 from aot.dump import Dump
 from aot.errors import AotError, ArchUnfit, LoweringError, together
-from aot.lower import pieces
-from aot.lower.device import DeviceJob, Form, Lowering
+from aot.lower import imageparts, pieces
+from aot.lower.device import DeviceJob, Lowering
+from aot.lower.imageparts import Form
 from aot.lower.pieces import Piece
 from aot.ptxtext import Header
 from aot.samecode import same_code
@@ -58,6 +60,8 @@ class Wanted:
     target: Target
     requested: str
     form: Form
+    parts: tuple[Form, ...]
+    """Of the form."""
 
     def header(self, version: Version) -> Header:
         return Header(self.target.chip, version, self.number)
@@ -75,16 +79,20 @@ class Code:
 def build(isolated: mlir.Module, picks: Sequence[Pick], bench: Bench) -> list[BuiltImage]:
     """One image per pick."""
     lowering = Lowering(isolated, bench.lineinfo)
+    forms = [lowering.form(pick.image) for pick in picks]
+    cubins = [form for form, pick in zip(forms, picks, strict=True) if pick.image.kind != PTX]
+    parts = {} if bench.lineinfo else imageparts.parts(isolated, cubins)
     unfit: list[AotError] = []
     wanted: list[Wanted] = []
-    for number, pick in enumerate(picks):
+    for number, (pick, form) in enumerate(zip(picks, forms, strict=True)):
+        own = parts.get(form, (form,))
         try:
             # Before the targets part: most of the way is the same for all.
-            lowering.prepare(pick.image)
+            lowering.prepare(pick.image, own)
         except ArchUnfit as error:
             unfit.append(error)
         else:
-            wanted.append(Wanted(number, pick.image, pick.requested.name, lowering.form(pick.image)))
+            wanted.append(Wanted(number, pick.image, pick.requested.name, form, own))
     built = _built(lowering, wanted, bench, unfit)
     if unfit:
         raise together(unfit, f"{bench.subject}: {len(unfit)} of the requested architectures do not fit")
@@ -94,9 +102,7 @@ def build(isolated: mlir.Module, picks: Sequence[Pick], bench: Bench) -> list[Bu
 def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: list[AotError]) -> dict[int, BuiltImage]:
     """Images by their position; what ptxas finds unfit goes to ``unfit``."""
     cubins = [each for each in wanted if each.target.kind != PTX]
-    codes = {each: _code(lowering, each, cubins, bench.tools) for each in cubins}
-    distinct = list(dict.fromkeys(codes.values()))
-    texts = dict(zip(distinct, _texts(lowering, distinct, bench), strict=True))
+    texts = _texts(lowering, cubins, bench)
     others = {each: _twin(each, cubins) for each in wanted if each.target.kind == PTX}
     twins = {cubin: each for each, cubin in others.items() if cubin is not None}
     alone = [each for each, cubin in others.items() if cubin is None]
@@ -104,7 +110,7 @@ def _built(lowering: Lowering, wanted: Sequence[Wanted], bench: Bench, unfit: li
     # Of a single one, kernels are assembled side by side.
     with forked.hired(bench.crew, _THREADS - 1 if len(cubins) + len(alone) == 1 else 0) as hired:
         make = partial(_assembled, bench=bench, threads=hired.free + 1)
-        tasks = [partial(make, each, texts[codes[each]], twins.get(each)) for each in cubins]
+        tasks = [partial(make, each, texts[each], twins.get(each)) for each in cubins]
         tasks += [partial(_alone, lowering, each, bench) for each in alone]
         for each, result in zip([*cubins, *alone], forked.spread(tasks, bench.crew), strict=True):
             try:
@@ -130,19 +136,18 @@ def _with_places(
         raise refusal.placed(error, lowering.isolated, job, wanted.number, _order(wanted, bench)) from None
 
 
-def _code(lowering: Lowering, wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:
-    """What a cubin is assembled from: the oldest target speaks for all of the same code."""
-    same = [each.target for each in cubins if each.form == wanted.form and _is_shared(lowering, each, wanted)]
-    oldest = min(same, key=Target.sort_key)
+def _code(lowering: Lowering, part: Form, wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:
+    """What a part of a cubin is assembled from: the oldest target speaks for all of the same code."""
+    holders = [each.target for each in cubins if part in each.parts]
+    oldest = min((each for each in holders if _is_shared(lowering, part, each, wanted.target)), key=Target.sort_key)
     version = arch.cubin_ptx(wanted.target, tools.ptx)
     assert version is not None, f"{wanted.target.name} was checked against the toolchain"
-    return Code(wanted.form, oldest, version)
+    return Code(part, oldest, version)
 
 
-def _is_shared(lowering: Lowering, one: Wanted, other: Wanted) -> bool:
-    """Whether two images of one form have the same code."""
-    pair = one.target, other.target
-    return same_code(*pair, old=False) or (same_code(*pair, old=True) and lowering.is_old(one.target))
+def _is_shared(lowering: Lowering, part: Form, one: Target, other: Target) -> bool:
+    """Whether two images have the same code of a part."""
+    return same_code(one, other, old=False) or (same_code(one, other, old=True) and lowering.is_old(part))
 
 
 def _twin(wanted: Wanted, cubins: Sequence[Wanted]) -> Wanted | None:
@@ -152,10 +157,29 @@ def _twin(wanted: Wanted, cubins: Sequence[Wanted]) -> Wanted | None:
     return next(same, None) if lowest >= _SAME_FROM else None
 
 
-def _texts(lowering: Lowering, codes: Sequence[Code], bench: Bench) -> list[bytes]:
+def _texts(lowering: Lowering, cubins: Sequence[Wanted], bench: Bench) -> dict[Wanted, bytes]:
+    """PTX for each cubin, put together from that of its parts."""
+    codes = {each: [_code(lowering, part, each, cubins, bench.tools) for part in each.parts] for each in cubins}
+    distinct = list(dict.fromkeys(code for several in codes.values() for code in several))
+    texts = dict(zip(distinct, _translations(lowering, distinct, bench), strict=True))
+    return {
+        each: _together(lowering, each, [(code, texts[code]) for code in mine], bench) for each, mine in codes.items()
+    }
+
+
+def _together(lowering: Lowering, wanted: Wanted, parts: Sequence[tuple[Code, bytes]], bench: Bench) -> bytes:
+    """A cubin's PTX; as a whole where that of its parts cannot be joined, for something is in it that LLVM counts."""
+    (code, text), *others = parts
+    if not others:
+        return text
+    joined = ptxtext.joined([ptxtext.adapted(each, wanted.header(code.version)) for _, each in parts])
+    return joined or _translated(lowering, Code(wanted.form, wanted.target, code.version), bench)
+
+
+def _translations(lowering: Lowering, codes: Sequence[Code], bench: Bench) -> list[bytes]:
     """PTX for each code; a single one in pieces, where processors are free."""
     if len(codes) == 1 and not bench.lineinfo:
-        most = pieces.count(lowering.prepare(codes[0].target))
+        most = pieces.count(lowering.module(codes[0].form))
         with forked.hired(bench.crew, most - 1) as hired:
             parts = [Piece(number, hired.free + 1) for number in range(hired.free + 1 if hired.free else 0)]
             done = forked.spread([partial(_translated, lowering, codes[0], bench, each) for each in parts], hired)
@@ -167,7 +191,7 @@ def _texts(lowering: Lowering, codes: Sequence[Code], bench: Bench) -> list[byte
 
 
 def _translated(lowering: Lowering, code: Code, bench: Bench, piece: Piece | None = None) -> bytes:
-    module = lowering.lower(DeviceJob(code.target, code.version), bench.dump)
+    module = lowering.lower(DeviceJob(code.target, code.version, code.form), bench.dump)
     if piece is not None:
         pieces.keep(module, piece)
     return binary.translate(module, bench.tools)

@@ -149,29 +149,125 @@ def test_what_is_shared_is_what_llvm_would_write(tools: Toolchain) -> None:
         assert ptxtext.adapted(own["sm_80"], Header(name, (8, 8), 0)) == text
 
 
+def kernel_of_all_types(types: Sequence[tuple[str, str, str, str]] = TYPES, *, atomics: bool = True) -> str:
+    body = "".join(
+        f"%x{n} = memref.load %a{n}[%i] : memref<?x{kind}>\n%y{n} = {add} %x{n}, %x{n} : {kind}\n"
+        f"%z{n} = {mul} %y{n}, %x{n} : {kind}\nmemref.store %z{n}, %a{n}[%i] : memref<?x{kind}>\n"
+        for n, (kind, add, mul, _) in enumerate(types)
+    )
+    body += "".join(
+        f"%r{n} = memref.atomic_rmw {atomic} %z{n}, %a{n}[%i] : ({kind}, memref<?x{kind}>) -> {kind}\n"
+        for n, (kind, _, _, atomic) in enumerate(types if atomics else ())
+    )
+    arguments = ", ".join(f"%a{n}: memref<?x{kind}>" for n, (kind, *_) in enumerate(types))
+    return f"gpu.module @k {{ gpu.func @f({arguments}) kernel {{\n%i = gpu.thread_id x\n{body}gpu.return }} }}"
+
+
+MOVED = """
+gpu.module @k {{ gpu.func @f(%a: memref<?xbf16>, %b: memref<?xi16>, %c: memref<?xf32>) kernel {{
+  %i = gpu.thread_id x
+  %f = vector.load %c[%i] : memref<?xf32>, vector<2xf32>
+  {}
+  %zero = arith.constant 0.0 : f32
+  %first = vector.extract %f[0] : f32 from vector<2xf32>
+  %p = arith.cmpf olt, %first, %zero : f32
+  %one = memref.load %b[%i] : memref<?xi16>
+  %other = arith.constant 7 : i16
+  %chosen = arith.select %p, %one, %other : i16
+  memref.store %chosen, %b[%i] : memref<?xi16>
+  gpu.return }} }}
+"""
+WIDENED = """
+  %x = vector.load %a[%i] : memref<?xbf16>, vector<2xbf16>
+  %y = arith.extf %x : vector<2xbf16> to vector<2xf32>
+  %s = arith.mulf %y, %y : vector<2xf32>"""
+NARROWED = """
+  %n = arith.truncf {} : vector<2xf32> to vector<2xbf16>
+  vector.store %n, %a[%i] : memref<?xbf16>, vector<2xbf16>"""
 TRAITS = {
-    "all that is old": ([row for row in TYPES if not row[0].endswith("f16")], False, True),
-    "bf16": ([row for row in TYPES if row[0] == "bf16"], False, False),
-    "f16": ([row for row in TYPES if row[0] == "f16"], False, False),
-    "16-bit integers": ([("i16", "arith.addi", "arith.maxsi", "maxs")], False, False),
-    "atomics": ([row for row in TYPES if row[0] == "f32"], True, False),
+    "all that is old": (kernel_of_all_types([row for row in TYPES if row[0] != "bf16"], atomics=False), True),
+    "i16 that is moved, bf16 that is widened": (
+        MOVED.format(WIDENED + "\n  vector.store %s, %c[%i] : memref<?xf32>, vector<2xf32>"),
+        True,
+    ),
+    "bf16 that is narrowed": (MOVED.format(NARROWED.format("%f")), True),
+    "bf16 between both": (MOVED.format(WIDENED + NARROWED.format("%s")), False),
+    "bf16": (kernel_of_all_types([row for row in TYPES if row[0] == "bf16"], atomics=False), False),
+    "16-bit integers": (kernel_of_all_types([("i16", "arith.addi", "arith.maxsi", "maxs")], atomics=False), False),
+    "atomics": (kernel_of_all_types([row for row in TYPES if row[0] == "f32"]), False),
 }
 
 
-@pytest.mark.parametrize(("types", "atomics", "old"), TRAITS.values(), ids=TRAITS)
-def test_what_9_0_shares_with_8_0_is_what_llvm_would_write(
-    types: list[tuple[str, str, str, str]], atomics: bool, old: bool, tools: Toolchain
-) -> None:
-    source = kernel_of_all_types(types, atomics=atomics)
+@pytest.mark.parametrize(("source", "old"), TRAITS.values(), ids=TRAITS)
+def test_what_9_0_shares_with_8_0_is_what_llvm_would_write(source: str, old: bool, tools: Toolchain) -> None:
     with mlir.context() as ctx:
         lowering = Lowering(device.isolate(mlir.parse(source.encode(), PATH, ctx)))
-        names = ("sm_80", "sm_90")
+        names = ("sm_80", "sm_90", "sm_90a")
         own = [binary.translate(lowering.lower(DeviceJob(target(name), (8, 8))), tools) for name in names]
-        assert lowering.is_old(target("sm_80")) is old
+        assert lowering.is_old(lowering.form(target("sm_80"))) is old
     assert same_code(target("sm_90"), target("sm_80"), old=old) is old
-    assert not old or ptxtext.adapted(own[0], Header("sm_90", (8, 8), 0)) == own[1]
+    assert not old or [ptxtext.adapted(own[0], Header(name, (8, 8), 0)) for name in names] == own
     _, image = build(source, "80,90", tools)
     assert image.ptx.encode() == ptxtext.adapted(own[1], Header("sm_90", (8, 8), 1))
+
+
+APART = """
+gpu.module @k {{
+  gpu.func @first(%a: memref<?xf32>) kernel {{
+    %i = gpu.thread_id x
+    %x = memref.load %a[%i] : memref<?xf32>
+    {more}
+    memref.store %x, %a[%i] : memref<?xf32>
+    gpu.return
+  }}
+  gpu.func @newer(%a: memref<?xf32>) kernel attributes {{aot.needs = "sm_90"}} {{
+    %i = gpu.cluster_id x
+    %x = memref.load %a[%i] : memref<?xf32>
+    memref.store %x, %a[%i] : memref<?xf32>
+    gpu.return
+  }}
+  gpu.func @last(%a: memref<?xf32>) kernel {{
+    %i = gpu.block_id x
+    %x = memref.load %a[%i] : memref<?xf32>
+    memref.store %x, %a[%i] : memref<?xf32>
+    gpu.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "translations"),
+    [
+        ("", [["first", "last"], ["newer"]]),
+        ("%b = arith.truncf %x : f32 to bf16\n%c = arith.addf %b, %b : bf16\n%y = arith.extf %c : bf16 to f32\n"
+         "memref.store %y, %a[%i] : memref<?xf32>", [["first", "last"], ["first", "last"], ["newer"]]),
+        ('gpu.printf "%f", %x : f32', [["first", "last"], ["first", "newer", "last"], ["newer"]]),
+    ],
+    ids=["old", "new", "calls"],
+)  # fmt: skip
+def test_kernels_that_images_share_are_translated_once(
+    more: str, translations: list[list[str]], tools: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translate, found = binary.translate, []
+
+    def watched(module: mlir.Module, tools: Toolchain) -> bytes:
+        text = translate(module, tools)
+        found.append(re.findall(r"\.entry (\w+)", text.decode()))
+        return text
+
+    monkeypatch.setattr(binary, "translate", watched)
+    older, newer = build(APART.format(more=more), "80,90", tools)
+    assert sorted(found) == translations
+    assert [name for name, _ in older.usage] == ["first", "last"]
+    assert [name for name, _ in newer.usage] == ["first", "last", "newer"]
+    with mlir.context() as ctx:
+        lowering = Lowering(device.isolate(mlir.parse(APART.format(more=more).encode(), PATH, ctx)))
+        whole = translate(lowering.lower(DeviceJob(target("sm_90"), (8, 8))), tools).decode()
+    for name in ("first", "newer", "last"):
+        assert (
+            ptxtext.kernel(newer.ptx, name).partition(".entry")[2] == ptxtext.kernel(whole, name).partition(".entry")[2]
+        )
 
 
 WIDE = (
@@ -191,20 +287,6 @@ def test_ptx_is_the_text_of_a_cubin_where_its_lowest_version_has_all_of_it(
     assert ("st.global.v4.b64" in cubin_of.ptx) != shared
     assert "st.global.v4.b64" not in newer.ptx
     assert (newer.ptx.replace(" = 1;", ";") == cubin_of.ptx) == shared
-
-
-def kernel_of_all_types(types: Sequence[tuple[str, str, str, str]] = TYPES, *, atomics: bool = True) -> str:
-    body = "".join(
-        f"%x{n} = memref.load %a{n}[%i] : memref<?x{kind}>\n%y{n} = {add} %x{n}, %x{n} : {kind}\n"
-        f"%z{n} = {mul} %y{n}, %x{n} : {kind}\nmemref.store %z{n}, %a{n}[%i] : memref<?x{kind}>\n"
-        for n, (kind, add, mul, _) in enumerate(types)
-    )
-    body += "".join(
-        f"%r{n} = memref.atomic_rmw {atomic} %z{n}, %a{n}[%i] : ({kind}, memref<?x{kind}>) -> {kind}\n"
-        for n, (kind, _, _, atomic) in enumerate(types if atomics else ())
-    )
-    arguments = ", ".join(f"%a{n}: memref<?x{kind}>" for n, (kind, *_) in enumerate(types))
-    return f"gpu.module @k {{ gpu.func @f({arguments}) kernel {{\n%i = gpu.thread_id x\n{body}gpu.return }} }}"
 
 
 def test_nothing_of_the_machine_is_in_an_image(merged: FatBinary, tools: Toolchain) -> None:

@@ -4,7 +4,8 @@ In: a module with the source's joined gpu.module (gpu.func or llvm.func kernels,
 of its own with that gpu.module in the LLVM and NVVM dialects and ``#nvvm.target`` attached.
 
 Next to nothing of the way there depends on the target: which kernels an image holds, and whether our own have
-asynchronous copies. Targets that agree in this have one form, and share all steps.
+asynchronous copies. Targets that agree in this have one form, and share all steps; forms that do not can be taken apart
+into kernels that they share, and others.
 
 >>> lowering = Lowering(isolate(host_module))                           # doctest: +SKIP
 >>> lowered = lowering.lower(DeviceJob(target("sm_80"), (8, 8)))        # doctest: +SKIP
@@ -36,6 +37,7 @@ from aot.lower import (
     sharedmemory,
     switchblocks,
 )
+from aot.lower.imageparts import Form
 
 LOWERED_DIALECTS = ("llvm", "nvvm")
 LEFT_ALONE = ("builtin.module", "gpu.module", "gpu.binary")
@@ -50,16 +52,8 @@ class DeviceJob:
     target: Target
     ptx: Version
     """PTX ISA version to write."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """What of the common code depends on the target."""
-
-    left_out: tuple[str, ...]
-    """Kernels that its image cannot hold."""
-    old: bool
-    """Our own kernels have to do without asynchronous copies."""
+    form: Form | None = None
+    """Part of the image; None: all of it."""
 
 
 @dataclass(frozen=True)
@@ -80,44 +74,48 @@ class Lowering:
     _given: dict[Form, Checked] = field(default_factory=dict)
     _common: dict[Form, Checked] = field(default_factory=dict)
     _old: dict[Form, bool] = field(default_factory=dict)
-    _fitting: set[Target] = field(default_factory=set)
+    _fitting: set[tuple[Target, Form]] = field(default_factory=set)
 
     def form(self, target: Target) -> Form:
         """The form of a target."""
         left_out = tuple(mlir.symbol_name(op) for op in imageneeds.unmet(self.isolated, target))
         return Form(left_out, asynccopies.lacks(target))
 
-    def prepare(self, target: Target) -> mlir.Module:
-        """The code that all targets of this one's form share; ArchUnfit when it is not for this one.
+    def prepare(self, target: Target, parts: Sequence[Form] = ()) -> None:
+        """Lowers the code that targets share, or finds it; ArchUnfit when it is not for this one.
 
-        Later calls for targets of this form only check.
+        ``parts``: of the target's form; without them it is lowered as a whole.
         """
-        form = self.form(target)
-        if form not in self._given:
-            self._given[form] = _checked(_formed(self.isolated, form))
-        given = self._given[form]
-        if target not in self._fitting:
-            given.needs.check(target)
+        forms = [form for form in parts or (self.form(target),) if (target, form) not in self._fitting]
+        for form in forms:
+            if form not in self._given:
+                self._given[form] = _checked(_formed(self.isolated, form))
+        needs.check([self._given[form].needs for form in forms], target)
+        for form in forms:
             # What the target's verifier knows, it knows of operations that conversions take away.
-            _attach(given.module, DeviceJob(target, (8, 0)))
-            _drop_targets(given.module)
-        if form not in self._common:
-            self._common[form] = _checked(_lowered(given.module, target, lines=self.lineinfo))
-        if target not in self._fitting:
-            self._common[form].needs.check(target)
-            self._fitting.add(target)
+            _attach(self._given[form].module, DeviceJob(target, (8, 0)))
+            _drop_targets(self._given[form].module)
+        for form in forms:
+            if form not in self._common:
+                self._common[form] = _checked(_lowered(self._given[form].module, target, lines=self.lineinfo))
+        needs.check([self._common[form].needs for form in forms], target)
+        self._fitting.update((target, form) for form in forms)
+
+    def module(self, form: Form) -> mlir.Module:
+        """What ``prepare`` lowered."""
         return self._common[form].module
 
-    def is_old(self, target: Target) -> bool:
-        """Whether a target's code has only what LLVM writes alike for 8.0 and 9.0."""
-        form = self.form(target)
+    def is_old(self, form: Form) -> bool:
+        """Whether code that ``prepare`` lowered has only what LLVM writes alike for 8.0 and 9.0."""
         if form not in self._old:
-            self._old[form] = oldcode.holds(self.prepare(target))
+            self._old[form] = oldcode.holds(self.module(form))
         return self._old[form]
 
     def lower(self, job: DeviceJob, dump: mlir.Dumper = mlir.no_dump) -> mlir.Module:
         """A module for one target; ArchUnfit or LoweringError with places in the source otherwise."""
-        module = isolate(self.prepare(job.target))
+        form = job.form or self.form(job.target)
+        self.prepare(job.target, (form,))
+        module = isolate(self.module(form))
         _attach(module, job)
         dump(f"device-{job.target.name}", module)
         return module

@@ -41,17 +41,19 @@ def of(kernel: mlir.Operation) -> str:
     return arch.target(need.value).name
 
 
+def kernels(module: mlir.Module) -> list[mlir.Operation]:
+    """Those of its gpu.module."""
+    containers = [op for op in level.top(module) if op.name == "gpu.module"]
+    return [op for container in containers for op in level.top(container) if level.is_kernel(op)]
+
+
 def unmet(module: mlir.Module, target: Target) -> list[mlir.Operation]:
     """The kernels that an image for this target cannot hold."""
-    containers = [op for op in level.top(module) if op.name == "gpu.module"]
-    kernels = (op for container in containers for op in level.top(container) if level.is_kernel(op))
-    return [op for op in kernels if not archneed.meets(target, of(op))]
+    return [op for op in kernels(module) if not archneed.meets(target, of(op))]
 
 
 def leave_out(module: mlir.Module, names: Collection[str]) -> None:
     """Erase the kernels of these names."""
-    for container in level.top(module):
-        if container.name == "gpu.module":
-            for op in level.top(container):
-                if level.is_kernel(op) and mlir.symbol_name(op) in names:
-                    op.erase()
+    for op in kernels(module):
+        if mlir.symbol_name(op) in names:
+            op.erase()

@@ -10,6 +10,7 @@ with LLVM 22 and ptxas 13.5 on every architecture. Inline assembly is not looked
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -159,19 +160,20 @@ class Found:
     """Of the source, for messages."""
     uses: tuple[Use, ...]
 
-    def check(self, target: Target) -> None:
-        """ArchUnfit when one of the operations needs another architecture than ``target``."""
-        misfits = [use for use in self.uses if not use.need.met_by(target)]
-        if not misfits:
-            return
-        needed = _strongest({use.need for use in misfits})
-        # An operation of the source may have become several: one message for its place.
-        places: dict[Location, Diagnostic] = {}
-        for use in misfits:
-            if use.need in needed:
-                places.setdefault(use.place, use.told)
-        what = " and ".join(sorted(need.text() for need in needed))
-        raise unfit(self.path, target, f"needs {what}", tuple(places.values())[:MOST_SHOWN])
+
+def check(found: Sequence[Found], target: Target) -> None:
+    """ArchUnfit when an operation, of a source's kernels in parts, needs another architecture than ``target``."""
+    misfits = [use for each in found for use in each.uses if not use.need.met_by(target)]
+    if not misfits:
+        return
+    needed = _strongest({use.need for use in misfits})
+    # An operation of the source may have become several: one message for its place.
+    places: dict[Location, Diagnostic] = {}
+    for use in misfits:
+        if use.need in needed:
+            places.setdefault(use.place, use.told)
+    what = " and ".join(sorted(need.text() for need in needed))
+    raise unfit(found[0].path, target, f"needs {what}", tuple(places.values())[:MOST_SHOWN])
 
 
 def find(module: mlir.Module) -> Found:

@@ -19,6 +19,7 @@ from aot.lower import level, search
 _OPERATIONS = 1000
 """Of a piece, at least: less is not worth a process."""
 _MOST = 4
+_FUNCTIONS = ("func.func", "gpu.func", "llvm.func")
 _LIBRARY = "__nv_"
 """Begins the names of libdevice's functions, which are inlined."""
 _UNIQUE = ":uid}"
@@ -33,15 +34,21 @@ class Piece:
     count: int
 
 
+def are_apart(module: mlir.Module) -> bool:
+    """Whether kernels, lowered or not, are translated as well without each other.
+
+    Where functions are called they stay together, for LLVM looks at all callers.
+    """
+    others = [op for op in _functions(module) if not level.is_kernel(op)]
+    called = [op for op in others if not mlir.symbol_name(op).startswith(_LIBRARY)]
+    return not called and not any(map(_is_numbered, search.named(module, "llvm.inline_asm")))
+
+
 def count(module: mlir.Module) -> int:
-    """How many pieces there are at most; kernels that call functions stay together, for LLVM looks at all callers."""
-    functions = list(_functions(module))
-    kernels = [op for op in functions if level.is_kernel(op)]
-    others = [op for op in functions if op not in kernels and not mlir.symbol_name(op).startswith(_LIBRARY)]
+    """How many pieces there are at most."""
+    kernels = [op for op in _functions(module) if level.is_kernel(op)]
     pieces = min(_MOST, len(kernels), sum(map(_size, kernels)) // _OPERATIONS)
-    if others or pieces < 2 or any(map(_is_numbered, search.named(module, "llvm.inline_asm"))):
-        return 1
-    return pieces
+    return pieces if pieces > 1 and are_apart(module) else 1
 
 
 def _is_numbered(assembly: mlir.Operation) -> bool:
@@ -64,7 +71,7 @@ def keep(module: mlir.Module, piece: Piece) -> None:
 def _functions(module: mlir.Module) -> Iterator[mlir.Operation]:
     for container in level.top(module):
         if container.name == "gpu.module":
-            yield from (op for op in level.top(container) if op.name == "llvm.func")
+            yield from (op for op in level.top(container) if op.name in _FUNCTIONS)
 
 
 def _size(function: mlir.Operation) -> int:
