@@ -217,6 +217,14 @@ def test_doubles_on_tensor_cores(
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
 
+def test_a_stages_first_numbers_are_read_at_the_end_of_the_turn_before() -> None:
+    """Behind the barrier, and where LLVM may not move them from: to the next turn, which would begin with a wait."""
+    ir = program(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), ("f32", "f32", "f32"))).ir
+    turns = [re.findall(r"llvm\.load volatile|llvm\.load|scf\.yield", each) for each in ir.split("gpu.barrier")]
+    ends = [each for each in turns if each[:5] == ["llvm.load volatile"] * 4 + ["scf.yield"]]
+    assert len(ends) == ir.count('aot.schedule = "ffma"') == 2
+
+
 @pytest.mark.parametrize("einsum", ["mk,kn->mn", "km,kn->mn"])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_one_kernel_copies_vectors_and_what_is_not_aligned(einsum: str, backwards: bool) -> None:

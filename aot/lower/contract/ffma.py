@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import llvm, scf, vector
+from mlir.dialects import scf, vector
 
 from aot.arch import WARP
 from aot.lower import rtcalls
-from aot.lower.contract import epilogue, ffmacode, instructions, registers, registertile, tiles
+from aot.lower.contract import epilogue, ffmacode, registers, registertile, sharednumbers, tiles
 from aot.lower.contract.registertile import Ahead, Form, Job, Starts
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split
@@ -98,7 +98,7 @@ class _Units:
 
     def first(self, starts: Starts) -> list[ir.Value]:
         """Both factors' vectors of a stage's first step."""
-        return self._factors(starts, constant(0))
+        return self._factors(starts, constant(0), sharednumbers.read_here)
 
     def multiplied(
         self, starts: Starts, sums: Sequence[ir.Value], first: Sequence[ir.Value], ahead: Ahead
@@ -111,24 +111,25 @@ class _Units:
         with ir.InsertionPoint(loop.body):
             step = Word(loop.induction_variable)
             carried = list(loop.inner_iter_args)
-            following = self._factors(starts, step + 1)
+            following = self._factors(starts, step + 1, sharednumbers.read)
             scf.YieldOp([*self._products(carried[:count], carried[count:]), *following])
         done = list(loop.results)
         following = ahead()
         return self._products(done[:count], done[count:]), following
 
-    def _factors(self, starts: Starts, step: Word) -> list[ir.Value]:
+    def _factors(self, starts: Starts, step: Word, read: sharednumbers.Read) -> list[ir.Value]:
         """Vectors of both factors."""
         return [
-            self._vector(start + place * self.form.size + step * shape.row_bytes + group * apart * self.form.size)
+            read(
+                start + place * self.form.size + step * shape.row_bytes + group * apart * self.form.size,
+                self.kind,
+                _VECTOR,
+            )
             for start, place, shape, groups, apart in zip(
                 starts, self.places, self.form.shapes, self.groups, self.apart, strict=True
             )
             for group in range(groups)
         ]
-
-    def _vector(self, address: Word) -> ir.Value:
-        return llvm.LoadOp(self.kind, instructions.pointer(address, 3), alignment=_VECTOR).result
 
     def _products(self, sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir.Value]:
         left, right = factors[: self.groups[0]], factors[self.groups[0] :]

@@ -6,7 +6,7 @@ loads and stores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mlir import ir
 from mlir.dialects import llvm, nvvm, vector
@@ -16,6 +16,8 @@ from aot.lower.contract.words import Word
 
 WORD = 4
 """Bytes."""
+Read = Callable[[Word, ir.Type, int], ir.Value]
+"""Reads a number or a vector: its address, type and bytes."""
 
 
 def keep(address: Word, values: Sequence[ir.Value]) -> None:
@@ -47,7 +49,21 @@ def write_word(address: Word, word: Word) -> None:
 
 def read_word(address: Word) -> Word:
     """A number from there."""
-    return Word(llvm.LoadOp(ir.IntegerType.get_signless(32), pointer(address), alignment=4).result)
+    return Word(read(address, ir.IntegerType.get_signless(32), WORD))
+
+
+def read(address: Word, kind: ir.Type, size: int) -> ir.Value:
+    """A number, or a vector, of so many bytes from shared memory."""
+    return llvm.LoadOp(kind, pointer(address), alignment=size).result
+
+
+def read_here(address: Word, kind: ir.Type, size: int) -> ir.Value:
+    """The same, read where this stands.
+
+    A load that a loop carries into its next turn LLVM would move to the beginning of that turn: behind the barrier, and
+    before all that could hide how long it takes.
+    """
+    return llvm.LoadOp(kind, pointer(address), alignment=size, volatile_=True).result
 
 
 class Aside:

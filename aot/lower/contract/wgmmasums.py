@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import llvm, scf
 
-from aot.lower.contract import epilogue, hopper, registers
+from aot.lower.contract import epilogue, hopper, instructions, registers, sharednumbers
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP
 from aot.lower.contract.instructions import DEPTH_BYTES
 from aot.lower.contract.words import Word, constant
@@ -75,7 +75,10 @@ def from_registers(kernel: Kernel, used: Word, right: Word) -> list[ir.Value]:
         slot, moved = kernel.arrived(used + Word(loop.induction_variable))
         stage, sums = slot * kernel.tile.stage_bytes, list(loop.inner_iter_args)
         words = [
-            [_word(place + stage + step * 8 * SWIZZLE_ROW) for place in places]
+            [
+                sharednumbers.read_here(place + stage + step * 8 * SWIZZLE_ROW, instructions.word(), sharednumbers.WORD)
+                for place in places
+            ]
             for step in range(SWIZZLE_ROW // DEPTH_BYTES)
         ]
         hopper.begin_products()
@@ -114,8 +117,3 @@ def _together(members: Sequence[ir.Value]) -> ir.Value:
     for number, member in enumerate(members):
         made = llvm.InsertValueOp(made, member, ir.DenseI64ArrayAttr.get([number])).result
     return made
-
-
-def _word(address: Word) -> ir.Value:
-    """A register from shared memory, read where this stands among the waits."""
-    return llvm.LoadOp(ir.IntegerType.get_signless(32), hopper.pointer(address), alignment=4, volatile_=True).result
