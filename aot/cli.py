@@ -173,7 +173,8 @@ def new(name: str) -> None:
     from aot import scaffold
 
     folder = scaffold.create(name)
-    report.say(f"made '{folder}'; build it with: aot build {shlex.quote(str(folder))}")
+    named = f"./{folder}" if str(folder).startswith("-") else str(folder)
+    report.say(f"made '{folder}'; build it with: aot build {shlex.quote(named)}")
     report.result(str(folder))
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 import uuid
 from collections.abc import Callable
+from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,11 +61,7 @@ class Dask:
             raise ToolMissing(
                 f"a Dask cluster needs distributed: {error}", hint="python -m pip install 'aot[dask]'"
             ) from error
-        try:
-            self.client = distributed.Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except OSError as error:
-            hint = "start one with: dask scheduler; and on every machine: dask worker HOST:PORT"
-            raise AotError(f"no Dask scheduler answers at {self.address}", hint=hint) from error
+        self.client = self._connected(distributed)
         threads = self.client.nthreads()
         if not threads:
             raise AotError(
@@ -71,6 +69,23 @@ class Dask:
             )
         self._compare()
         self.slots = self.slots or sum(threads.values())
+
+    def _connected(self, distributed: Any) -> Any:
+        """The client; in a thread, since its own time limit ends where something else accepts and says nothing."""
+        found: futures.Future[Any] = futures.Future()
+
+        def connect() -> None:
+            try:
+                found.set_result(distributed.Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False))
+            except BaseException as error:
+                found.set_exception(error)
+
+        threading.Thread(target=connect, daemon=True).start()
+        try:
+            return found.result(2 * CONNECT_SECONDS)
+        except (OSError, futures.TimeoutError) as error:
+            hint = "start one with: dask scheduler; and on every machine: dask worker HOST:PORT"
+            raise AotError(f"no Dask scheduler answers at {self.address}", hint=hint) from error
 
     def _compare(self) -> None:
         """All workers must have our toolchain: else the same source would give this code here and that code there."""

@@ -42,7 +42,10 @@ class Stamp:
         """The value; None when something else was made, or is there now."""
         try:
             record = codec.decode(self.file.read_bytes(), Record)
-            intact = record.key == self.key and all(_digest(Path(path)) == digest for path, digest in record.files)
+            # A pipe in a file's place would be read forever.
+            intact = record.key == self.key and all(
+                Path(path).is_file() and _digest(Path(path)) == digest for path, digest in record.files
+            )
         except (OSError, ValueError):
             return None
         return codec.decode(record.value.encode(), kind) if intact else None

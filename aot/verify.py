@@ -109,7 +109,8 @@ def _against(asked: str | None) -> str:
     if asked is None or asked == HOST:
         return HOST
     if not Path(asked).is_file():
-        raise UsageError(f"--against: '{asked}' does not exist", hint="name a .py or .npz file, or host")
+        what = "is no file" if Path(asked).exists() else "does not exist"
+        raise UsageError(f"--against: '{asked}' {what}", hint="name a .py or .npz file, or host")
     return os.path.abspath(asked)
 
 

@@ -78,6 +78,14 @@ def test_wrong_use(
     assert "Traceback" not in err
 
 
+def test_a_folder_is_told_as_the_next_command_takes_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["new", "--", "-x"]) == 0
+    assert capsys.readouterr() == ("-x\n", "made '-x'; build it with: aot build ./-x\n")
+
+
 OUTCOMES: list[tuple[str, BaseException, int, str]] = [
     ("source", SourceError("a.mlir: wrong", hint="mend it"), 1, "error: a.mlir: wrong\nhint: mend it\n"),
     ("use", UsageError("no"), 2, "error: no\n"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 from builtpackage import Built, build_in, write_sources
 
-from aot import engine, pipeline, toolid
-from aot.errors import SourceError, ToolMissing, UsageError
+from aot import engine, executordask, pipeline, toolid
+from aot.errors import AotError, SourceError, ToolMissing, UsageError
+from aot.executor import Orders
 from aot.toolid import Identity
 
 distributed = pytest.importorskip("distributed")
@@ -81,6 +83,18 @@ def test_another_toolchain_is_told_before_any_work(
     with pytest.raises(ToolMissing, match=r"(?s)another toolchain.*tcp://.*: ptxas .* instead of 12\.0"):
         build_in(tmp_path, executor=executor(cluster))
     assert not list((tmp_path / "build").glob("objects/*/*"))
+
+
+@pytest.mark.parametrize("listens", [True, False], ids=["a silent program", "nothing"])
+def test_what_is_no_scheduler_is_told(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executordask, "CONNECT_SECONDS", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        if listens:
+            silent.listen()
+        place = f"dask://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(AotError, match="no Dask scheduler answers at tcp://127"):
+            executordask.Dask(Orders(slots=0, executor=place)).prepare()
 
 
 @pytest.mark.parametrize("said", ["dask", "dask://", "dask://host", "ray://host:1", ""])
