@@ -4,8 +4,9 @@
 
 Everything is printed as ratios of runs of this one call. Each run has its wall time and the processor time of all its
 processes: on a machine that does other work, too, only the second says much; ``taskset -c 0,1`` makes two processors of
-any machine. What is made is told beside each ratio, for the ways do not make the same (``build_peers.py``). The shell
-loop takes ``--shell`` of the sources, and is scaled up.
+any machine. What is made is told beside each ratio, for the ways do not make the same (``build_peers.py``): with
+``--schedules general`` (``general``) we make about what the shell loop makes from tensor level. The shell loop takes
+``--shell`` of the sources, and is scaled up.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from build_peers import KERNELS, Made, Nvcc, Shell
 from build_run import Run, run, tool
 
 HERE = Path(__file__).parent
-PARTS = ("cold", "shell", "kernels", "nvcc", "warm", "many")
+PARTS = ("cold", "general", "shell", "kernels", "nvcc", "warm", "many")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def few(bench: Bench, options: argparse.Namespace) -> None:
     row(f"{len(names)} sources, cold, -j{bench.jobs}", f"{cold.wall:.1f} s, {cold.cpu:.1f} s cpu", "")
     row("  processors in use", f"{use:.0%}", "> 85 %, on an idle machine")
     row(f"  made of a source for {bench.archs[0]}", bench.made("cold").text(len(names)), "and host code, PTX, a wheel")
+    general = _general(bench, sources, len(names)) if "general" in options.only else None
     sample = names[: options.shell]
     scale = len(names) / max(1, len(sample))
     if "shell" in options.only:
@@ -100,6 +102,8 @@ def few(bench: Bench, options: argparse.Namespace) -> None:
             [sources / f"{name}.mlir" for name in sample]
         )
         row(f"  shell loop / aot ({len(sample)} sources, scaled)", both(loop.times(scale), cold), ">= 4x")
+        if general is not None:
+            row("  shell loop / aot with general schedules", both(loop.times(scale), general), ">= 4x")
         row("    made", made.text(len(sample)), "")
     if "kernels" in options.only:
         loop, made = Shell(bench.folder / "kernels", bench.archs, "kernels").run(bench.kernels(sources, sample))
@@ -114,6 +118,14 @@ def few(bench: Bench, options: argparse.Namespace) -> None:
     if "warm" in options.only:
         warm = bench.build(sources, "warm")
         row("  cold / warm cache in a new folder", both(cold, warm), ">= 10x")
+
+
+def _general(bench: Bench, sources: Path, count: int) -> Run:
+    """All sources without fast schedules; nothing is in its cache, either."""
+    run = bench.build(sources, "general", "--schedules", "general", "--cache", str(bench.folder / "general-cache"))
+    row("  general schedules, cold", f"{run.wall:.1f} s, {run.cpu:.1f} s cpu", "")
+    row("    made", bench.made("general").text(count), "and host code, PTX, a wheel")
+    return run
 
 
 def many(bench: Bench, options: argparse.Namespace) -> None:
