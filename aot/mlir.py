@@ -62,6 +62,8 @@ def load() -> None:
     """
     bindings()
     importlib.import_module("mlir.passmanager")
+    # The bindings themselves ask for it when they meet a module.
+    importlib.import_module("mlir.dialects.builtin")
     readycontext.prepare(bindings())
 
 

@@ -35,6 +35,7 @@ def prepare(toolkit: str | None, cuda: int | None) -> None:
         mlir.load()
         fatbin.load()
         cubin.load()
+        codec.prepare(CompiledSource)
         importlib.import_module("aot.onesource")
         tools.result()
 
