@@ -6,18 +6,25 @@ driver goes by.
 
 from __future__ import annotations
 
-import importlib
-import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from aot.errors import LoweringError
 
 _FORMAT_SIZED = 0x04
 _REGISTERS, _MAX_THREADS, _REQUIRED_THREADS = 0x2F, 0x05, 0x10
 _NEW_ABI = 8
+_INFO = ".nv.info"
+_MAGIC = b"\x7fELF\x02\x01"
+"""And then: 64 bits, the lowest byte first."""
+_FILE = struct.Struct("<16sHHIQQQIHHHHHH")
+_TABLE, _FLAGS = 6, 7
+"""Fields of it: where the table of sections begins, and flags."""
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_NO_BITS, _FUNCTION = 8, 2
+"""Types of a section that takes no room in the file, and of a symbol."""
 
 
 @dataclass(frozen=True)
@@ -36,55 +43,74 @@ class CubinKernel:
         return None if self.max_block is None else self.max_block[0] * self.max_block[1] * self.max_block[2]
 
 
+@dataclass(frozen=True)
+class _Section:
+    """A section of an ELF file."""
+
+    name: str
+    data: bytes
+    link: int
+    """Number of another section that it speaks of: a table of symbols names the one of their names."""
+
+
 def kernels(data: bytes) -> tuple[CubinKernel, ...]:
-    """All kernels of a cubin, sorted by name."""
-    elf = _elf(data)
-    symbols = list(elf.get_section_by_name(".symtab").iter_symbols())
-    registers = {symbol: count for tag, (symbol, count) in _pairs(elf, ".nv.info") if tag == _REGISTERS}
+    """All kernels of a cubin, sorted by name; LoweringError when it is none."""
+    sections = _sections(data)
+    by_name = {each.name: each for each in sections}
+    registers = {symbol: count for tag, symbol, count in _pairs(by_name.get(_INFO)) if tag == _REGISTERS}
     found = []
-    for index, symbol in enumerate(symbols):
-        info = elf.get_section_by_name(f".nv.info.{symbol.name}") if symbol.name else None
-        if info is None or symbol["st_info"]["type"] != "STT_FUNC":
+    for index, (name, kind, place) in enumerate(_symbols(by_name[".symtab"], sections)):
+        info = by_name.get(f"{_INFO}.{name}") if name else None
+        if info is None or kind != _FUNCTION:
             continue
-        block = next(
-            (value for tag, value in _attributes(info.data()) if tag in (_MAX_THREADS, _REQUIRED_THREADS)), None
-        )
+        tags = (_MAX_THREADS, _REQUIRED_THREADS)
+        block = next((value for tag, value in _attributes(info.data) if tag in tags), None)
         x_y_z = struct.unpack("<3I", block[:12]) if block else None
-        code = elf.get_section(symbol["st_shndx"]).data_size
-        found.append(CubinKernel(symbol.name, registers.get(index, 0), x_y_z, code))
+        found.append(CubinKernel(name, registers.get(index, 0), x_y_z, len(sections[place].data)))
     return tuple(sorted(found, key=lambda each: each.name))
 
 
 def number(data: bytes) -> int:
-    """Architecture that a cubin was made for, without its letter: 90."""
-    flags = int(_elf(data)["e_flags"])
+    """Architecture that a cubin was made for, without its letter: 90; LoweringError when it is none."""
+    flags = int(_header(data)[_FLAGS])
     # CUDA 13 moved the number up by a byte, together with a new ABI version of the file format.
     return flags >> 8 & 0xFF if data[8] >= _NEW_ABI else flags & 0xFF
 
 
-def load() -> None:
-    """Import the reader of ELF files, which takes longer than to read one."""
-    importlib.import_module("elftools.elf.elffile")
+def _header(data: bytes) -> tuple[int, ...]:
+    """Fields of the file's header. A library for all ELF files takes a tenth of ptxas' time for a small kernel."""
+    if not data.startswith(_MAGIC) or len(data) < _FILE.size:
+        raise LoweringError("not a cubin: it does not begin as an ELF file of 64 bits does")
+    return _FILE.unpack_from(data)
 
 
-def _elf(data: bytes) -> Any:
-    # Imported here: this module is reached by commands that need no build extra.
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
+def _sections(data: bytes) -> list[_Section]:
+    """All sections, by number."""
+    header = _header(data)
+    first, (size, count, names) = header[_TABLE], header[-3:]
+    if size != _SECTION.size or first + size * count > len(data):
+        raise LoweringError("not a cubin: its table of sections is damaged")
+    entries = [_SECTION.unpack_from(data, first + size * each) for each in range(count)]
+    kept = [b"" if kind == _NO_BITS else data[at : at + long] for _, kind, _, _, at, long, *_ in entries]
+    return [_Section(_text(kept[names], entry[0]), own, entry[6]) for entry, own in zip(entries, kept, strict=True)]
 
-    try:
-        return ELFFile(io.BytesIO(data))
-    except ELFError as error:
-        raise LoweringError(f"not a cubin: {error}") from error
+
+def _symbols(table: _Section, sections: list[_Section]) -> Iterator[tuple[str, int, int]]:
+    """Name and type of each symbol, and the number of the section where it is defined."""
+    names = sections[table.link].data
+    for name, info, _, place, _, _ in _SYMBOL.iter_unpack(table.data):
+        yield _text(names, name), info & 0xF, place
 
 
-def _pairs(elf: Any, section: str) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Attributes that are a symbol's index and a number."""
-    found = elf.get_section_by_name(section)
-    for tag, value in _attributes(found.data()) if found is not None else ():
+def _text(strings: bytes, at: int) -> str:
+    return strings[at : strings.index(b"\0", at)].decode("utf-8", "replace")
+
+
+def _pairs(section: _Section | None) -> Iterator[tuple[int, int, int]]:
+    """Tag, symbol and number of attributes that are a symbol's index and a number."""
+    for tag, value in _attributes(section.data) if section is not None else ():
         if len(value) == 8:
-            symbol, number = struct.unpack("<2I", value)
-            yield tag, (symbol, number)
+            yield tag, *struct.unpack("<2I", value)
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from aot import codec, cubin, fatbin, fileset, job, mlir, toolchain
+from aot import codec, fatbin, fileset, job, mlir, toolchain
 from aot.cachelevels import Levels
 from aot.errors import AotError, DiskError
 from aot.forked import Crew, Mark
@@ -34,7 +34,6 @@ def prepare(toolkit: str | None, cuda: int | None) -> None:
         tools = thread.submit(toolchain.find, toolkit, cuda)
         mlir.load()
         fatbin.load()
-        cubin.load()
         codec.prepare(CompiledSource)
         importlib.import_module("aot.onesource")
         tools.result()
