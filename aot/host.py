@@ -23,7 +23,8 @@ from aot.toolchain import Toolchain
 PROCESSORS = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "generic"}
 """LLVM's processor by triple."""
 
-# opt is not optional: it splits the coroutines of async.execute, which llc cannot.
+# llc cannot split the coroutines of async.execute.
+_COROUTINE = "presplitcoroutine"
 OPT = ("-passes=default<O2>", "-o", "-", "-")
 CPU_OPT = ("-passes=default<O3>", "-o", "-", "-")
 LLC = (
@@ -37,12 +38,13 @@ _GLOBAL = re.compile(rb"^[ \t]*\.globl[ \t]+(\S+)", re.MULTILINE)
 _HIDDEN = re.compile(rb"^[ \t]*\.hidden[ \t]+(\S+)", re.MULTILINE)
 
 
-def assemble(llvm_ir: str, triple: str, subject: str, tools: Toolchain) -> HostObject:
-    """Compile host code for ``triple``; ``subject`` is the source, for messages."""
+def assemble(llvm_ir: str, triple: str, subject: str, tools: Toolchain, *, quick: bool = False) -> HostObject:
+    """Compile host code for ``triple``; ``subject`` is the source, for messages. ``quick``: it need not be fast."""
     if triple not in PROCESSORS:
         raise UsageError(f"no host code for '{triple}'", hint=f"there is {', '.join(sorted(PROCESSORS))}")
     machine = (f"-mtriple={triple}", f"-mcpu={PROCESSORS[triple]}")
-    return HostObject(triple, _assembly(llvm_ir, machine, OPT, subject, tools))
+    passes = () if quick and _COROUTINE not in llvm_ir else OPT
+    return HostObject(triple, _assembly(llvm_ir, machine, passes, subject, tools))
 
 
 def assemble_cpu(llvm_ir: str, variant: Variant, subject: str, tools: Toolchain) -> HostObject:
@@ -52,8 +54,10 @@ def assemble_cpu(llvm_ir: str, variant: Variant, subject: str, tools: Toolchain)
 
 
 def _assembly(llvm_ir: str, machine: Sequence[str], passes: Sequence[str], subject: str, tools: Toolchain) -> bytes:
-    optimised = _run(tools.opt, (*machine, *passes), llvm_ir.encode(), subject)
-    text = _run(tools.llc, (*machine, *LLC), optimised, subject)
+    code = llvm_ir.encode()
+    if passes:
+        code = _run(tools.opt, (*machine, *passes), code, subject)
+    text = _run(tools.llc, (*machine, *LLC), code, subject)
     return _hide_all(_IDENTITY.sub(b"", text))
 
 

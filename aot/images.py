@@ -49,6 +49,8 @@ class Bench:
     crew: forked.Crew
     """Who helps."""
     lineinfo: bool = False
+    quick: bool = False
+    """Building is to take little, not the kernels: the text for the oldest target serves for all that hold them."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +138,12 @@ def _with_places(
         raise refusal.placed(error, lowering.isolated, job, wanted.number, _order(wanted, bench)) from None
 
 
-def _code(lowering: Lowering, part: Form, wanted: Wanted, cubins: Sequence[Wanted], tools: Toolchain) -> Code:
+def _code(lowering: Lowering, part: Form, wanted: Wanted, cubins: Sequence[Wanted], bench: Bench) -> Code:
     """What a part of a cubin is assembled from: the oldest target speaks for all of the same code."""
     holders = [each.target for each in cubins if part in each.parts]
-    oldest = min((each for each in holders if _is_shared(lowering, part, each, wanted.target)), key=Target.sort_key)
-    version = arch.cubin_ptx(wanted.target, tools.ptx)
+    same = [each for each in holders if bench.quick or _is_shared(lowering, part, each, wanted.target)]
+    oldest = min(same, key=Target.sort_key)
+    version = arch.cubin_ptx(wanted.target, bench.tools.ptx)
     assert version is not None, f"{wanted.target.name} was checked against the toolchain"
     return Code(part, oldest, version)
 
@@ -159,7 +162,7 @@ def _twin(wanted: Wanted, cubins: Sequence[Wanted]) -> Wanted | None:
 
 def _texts(lowering: Lowering, cubins: Sequence[Wanted], bench: Bench) -> dict[Wanted, bytes]:
     """PTX for each cubin, put together from that of its parts."""
-    codes = {each: [_code(lowering, part, each, cubins, bench.tools) for part in each.parts] for each in cubins}
+    codes = {each: [_code(lowering, part, each, cubins, bench) for part in each.parts] for each in cubins}
     distinct = list(dict.fromkeys(code for several in codes.values() for code in several))
     texts = dict(zip(distinct, _translations(lowering, distinct, bench), strict=True))
     return {

@@ -42,10 +42,11 @@ from aot.images import Bench
 from aot.job import CompileJob
 from aot.lexer import FunctionText
 from aot.lower import LoweredSource, Options, Request
-from aot.model import CompiledSource, FatBinary, Function, HostObject, Kernel
+from aot.lower.schedule import ONE_THREAD
+from aot.model import TENSOR, CompiledSource, FatBinary, Function, HostObject, Kernel
 from aot.selection import Selection
 from aot.toolchain import Toolchain
-from aot.wishes import Dropped
+from aot.wishes import GENERAL, Dropped
 
 FOREIGN = ("unregistered dialect", "not found for custom op")
 """What MLIR says of an operation whose dialect it does not know."""
@@ -142,6 +143,13 @@ def _request(job: CompileJob, texts: Mapping[str, FunctionText], dropped: tuple[
     )
 
 
+def _may_be_slow(job: CompileJob, lowered: LoweredSource) -> bool:
+    """Whether fast schedules are off, and nothing else is in the source than what could have had some."""
+    made = {each.schedule for each in lowered.kernels}
+    ours = made <= {GENERAL, ONE_THREAD} and all(each.level == TENSOR for each in lowered.functions)
+    return job.schedules == GENERAL and ours
+
+
 def _described(
     functions: Sequence[Function], kernels: Sequence[Kernel], texts: Mapping[str, FunctionText]
 ) -> tuple[tuple[Function, ...], tuple[Kernel, ...]]:
@@ -196,7 +204,7 @@ def _device(
         return _ready(job, lowered, selected)
     if lowered.device is None:
         return None, ()
-    built = images.build(lowered.device, selected.picks, bench)
+    built = images.build(lowered.device, selected.picks, replace(bench, quick=_may_be_slow(job, lowered)))
     # Not the source's name: sources with the same kernels get the same bytes, which a package holds once.
     name = min((kernel.symbol for kernel in lowered.kernels), default=job.name)
     blob = binary.merge(name, built, job.compress)
@@ -255,20 +263,20 @@ def _processors(
     job: CompileJob, lowered: LoweredSource, tools: Toolchain, dump: Dump, mark: Callable[[str], None]
 ) -> tuple[HostObject, ...]:
     """All code that is not for a GPU."""
-    return _host(job, lowered.host_ir, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark)
+    return _host(job, lowered, tools, dump, mark) + _cpu(job, lowered, tools, dump, mark)
 
 
 def _host(
-    job: CompileJob, llvm_ir: str, tools: Toolchain, dump: Dump, mark: Callable[[str], None]
+    job: CompileJob, lowered: LoweredSource, tools: Toolchain, dump: Dump, mark: Callable[[str], None]
 ) -> tuple[HostObject, ...]:
     """Host code for every machine; nothing for a source of kernels alone."""
-    if not llvm_ir:
+    if not lowered.host_ir:
         return ()
-    dump.keep("host.ll", llvm_ir.encode())
-    found = []
+    dump.keep("host.ll", lowered.host_ir.encode())
+    quick, found = _may_be_slow(job, lowered), []
     for triple in job.triples:
         mark(f"host code for {triple}")
-        found.append(host.assemble(llvm_ir, triple, job.path, tools))
+        found.append(host.assemble(lowered.host_ir, triple, job.path, tools, quick=quick))
         dump.keep(f"host-{triple}.s", found[-1].assembly)
     return tuple(found)
 

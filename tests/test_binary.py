@@ -63,11 +63,13 @@ def tools() -> Toolchain:
     return toolchain.find(environment={})
 
 
-def build(source: str, archs: str, tools: Toolchain, *, lineinfo: bool = False) -> tuple[BuiltImage, ...]:
+def build(
+    source: str, archs: str, tools: Toolchain, *, lineinfo: bool = False, quick: bool = False
+) -> tuple[BuiltImage, ...]:
     with mlir.context() as ctx:
         isolated = device.isolate(mlir.parse(source.encode(), PATH, ctx))
         picks = [Pick(each, each) for each in archlist.parse(archs).targets]
-        return tuple(images.build(isolated, picks, Bench(PATH, tools, Dump(None), Alone(), lineinfo)))
+        return tuple(images.build(isolated, picks, Bench(PATH, tools, Dump(None), Alone(), lineinfo, quick)))
 
 
 ALL = "75,80,86,89,90,90a,100,100a,103,110,120"
@@ -121,6 +123,31 @@ def test_numbers_of_cubins(built: tuple[BuiltImage, ...]) -> None:
     assert [f"sm_{cubin.number(each.data)}" for each in built[:-1]] == [
         re.sub("a$", "", each.image.target) for each in built[:-1]
     ]
+
+
+@pytest.mark.parametrize("length", [0, 5, 40, 100])
+def test_what_is_no_whole_cubin_is_told(built: tuple[BuiltImage, ...], length: int) -> None:
+    with pytest.raises(LoweringError, match="not a cubin: "):
+        cubin.kernels(built[0].data[:length])
+
+
+def test_one_text_is_for_all_images_where_building_is_to_be_quick(tools: Toolchain) -> None:
+    """Though LLVM writes products and sums of bf16 for 9.0 otherwise than for 8.0."""
+    code = """gpu.module @k { gpu.func @f(%a: memref<?xbf16>) kernel {
+      %t = gpu.thread_id x
+      %x = memref.load %a[%t] : memref<?xbf16>
+      %y = arith.mulf %x, %x : bf16
+      memref.store %y, %a[%t] : memref<?xbf16>
+      gpu.return
+    } }"""
+    texts: dict[bool, set[str]] = {}
+    for quick in (False, True):
+        made = build(code, "80,86,90,90a,100", tools, quick=quick)
+        assert [f"sm_{cubin.number(each.data)}" for each in made] == ["sm_80", "sm_86", "sm_90", "sm_90", "sm_100"]
+        assert [re.search(r"\.target (\w+)", each.ptx)[1] for each in made] == [each.image.target for each in made]  # type: ignore[index]
+        assert [re.search(r"aot_image = (\d)", each.ptx)[1] for each in made[1:]] == ["1", "2", "3", "4"]  # type: ignore[index]
+        texts[quick] = {each.ptx.partition(".entry")[2] for each in made}
+    assert (len(texts[True]), len(texts[False])) == (1, 2)
 
 
 def test_each_image_knows_its_position(built: tuple[BuiltImage, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aot import host, process, toolchain
-from aot.errors import CompilerCrash, LoweringError, UsageError
+from aot.errors import CompilerCrash, LoweringError, ToolMissing, UsageError
 from aot.toolchain import Toolchain
 
 TRIPLES = sorted(host.PROCESSORS)
@@ -127,6 +128,15 @@ done:
 
 def test_coroutines_are_split(tools: Toolchain) -> None:
     assert b"f.resume" in host.assemble(COROUTINE, "x86_64-linux-gnu", "k.mlir", tools).assembly
+
+
+def test_only_coroutines_need_opt_where_code_need_not_be_fast(tools: Toolchain) -> None:
+    without = dataclasses.replace(tools, opt=Path("/nowhere/opt"))
+    made = host.assemble(ENTRY, "x86_64-linux-gnu", "k.mlir", without, quick=True).assembly
+    assert b"aot_entry_k__f" in made
+    for code, quick in ((ENTRY, False), (COROUTINE, True)):
+        with pytest.raises(ToolMissing, match="/nowhere/opt"):
+            host.assemble(code, "x86_64-linux-gnu", "k.mlir", without, quick=quick)
 
 
 def test_bad_llvm_ir_is_an_error_with_the_source(tools: Toolchain) -> None:

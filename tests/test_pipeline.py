@@ -159,6 +159,19 @@ def test_schedules_that_are_off_are_told_and_make_another_package(tmp_path: Path
         )
 
 
+def test_one_text_is_for_all_architectures_where_nothing_but_the_general_schedule_is(tmp_path: Path) -> None:
+    """Kernels of the user's, and functions with a table of their own, are built as ever."""
+    (tmp_path / "kernels").mkdir()
+    for name, text in {"kernel": KERNEL, "plain": TENSOR, "wished": TENSOR}.items():
+        (tmp_path / "kernels" / f"{name}.mlir").write_text(text)
+    (tmp_path / "kernels" / "aot.toml").write_text("edition = 1\n[source.wished.function.double]\nwidth = 2\n")
+    dump = tmp_path / "dump"
+    build_in(tmp_path, archs="sm_80,sm_100", ptx=False, dump=str(dump), schedules="general")
+    lowered = {each.name: sorted(path.stem[3:] for path in each.glob("*-device-*")) for each in dump.iterdir()}
+    both = ["device-sm_100", "device-sm_80"]
+    assert lowered == {"kernel": both, "plain": ["device-sm_80"], "wished": both}
+
+
 def test_passes_of_a_source_run_first(tmp_path: Path) -> None:
     """A pipeline of the user's that ends in gpu.launch makes the function launch level."""
     kernels = tmp_path / "kernels"
