@@ -39,8 +39,6 @@ _DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
 """And for sums of 8 bytes."""
 _DOUBLE_TIMES = ((dmma.SMALL, 6), (dmma.LARGE, 20))
 """Tiles on tensor cores, and how long a block takes in comparison."""
-_MULTIPROCESSORS = 132
-"""Of a large GPU: where extents are static the tile is chosen when the package is built."""
 _WIDENING = (HOPPER, (10, 0), (10, 3))
 """GPUs whose ``mma.sync`` takes small floats apart in registers."""
 _DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
@@ -202,7 +200,7 @@ def _has_few_tiles(job: registertile.Job) -> ir.Value | bool:
     if job.vectors is False:
         return False
     sizes = [(tile.form.extents, time) for tile, time in _DOUBLE_TIMES]
-    return extents.no_more(*(extents.rounds(job.problem, *size, _MULTIPROCESSORS, time) for size, time in sizes))
+    return extents.no_more(*(extents.rounds(job.problem, *size, time) for size, time in sizes))
 
 
 def _emit_double(

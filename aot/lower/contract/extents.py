@@ -16,6 +16,11 @@ from aot.lower.contract.problem import Factor, Problem
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import VECTOR_BYTES, Extent
 
+MULTIPROCESSORS = 132
+"""Of a large GPU: where extents are static a tile is chosen when the package is built."""
+Number = Word | int
+"""Of host code, or known."""
+
 
 def whole_vectors(job: Problem, width: int) -> ir.Value | bool:
     """Whether results, and what is read with them, are vectors of a width, aligned."""
@@ -24,15 +29,11 @@ def whole_vectors(job: Problem, width: int) -> ir.Value | bool:
     return problem.all_of([problem.is_multiple(job.n, width), *wide])
 
 
-Number = Word | int
-"""Of host code, or known."""
-
-
-def rounds(job: Problem, rows: int, columns: int, multiprocessors: int, weight: int) -> Number:
+def rounds(job: Problem, rows: int, columns: int, weight: int) -> Number:
     """Rounds in which all multiprocessors take a tile each, times a weight."""
     sides = ((job.m, rows), (job.n, columns), *((each, 1) for each in job.batch))
     if all(each.static is not None for each, _ in sides):
-        return -(-math.prod(-(-(each.static or 0) // size) for each, size in sides) // multiprocessors) * weight
+        return -(-math.prod(-(-(each.static or 0) // size) for each, size in sides) // MULTIPROCESSORS) * weight
     count = Word(rtcalls.index(1))
     for each, size in sides:
         count = Word(each.value).tiles(size) * count

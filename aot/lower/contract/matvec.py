@@ -39,8 +39,8 @@ _THREADS = 256
 _ACROSS, _ACROSS_IN_CLUSTER = 16, 8
 """Threads across columns."""
 _CLUSTERS = "sm_90"
-_BESIDE, _MULTIPROCESSORS = 3, 132
-"""Blocks on a multiprocessor at a time; multiprocessors of a large GPU, where extents are static."""
+_BESIDE = 3
+"""Blocks on a multiprocessor at a time."""
 _LINE = 8
 """Blocks of a cluster for elements of one byte, of which vectors have the most columns."""
 _UNDER_WAY = 8
@@ -128,7 +128,7 @@ def ways(problem: Problem, clusters: bool | None, *, converts: bool = False, nee
 
 def _fit(problem: Problem, shape: Shape) -> ir.Value | bool:
     """Whether all clusters run at once: a second round of a few leaves most of the GPU idle."""
-    count = extents.rounds(problem, 1, shape.columns // shape.cluster, _MULTIPROCESSORS, 1)
+    count = extents.rounds(problem, 1, shape.columns // shape.cluster, 1)
     return extents.no_more(count, _BESIDE if isinstance(count, int) else Word(rtcalls.index(_BESIDE)))
 
 

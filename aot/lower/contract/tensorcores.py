@@ -47,8 +47,6 @@ _SMALL = _TILES[-1][0]
 _SPREAD = ((Tile(128, 64, 128, 32, 32, 3), 10), _TILES[-1])
 """With more threads: for convolutions, where each holds the places of its rows, and for small floats in images for
 GPUs whose mma.sync takes them apart in registers."""
-_MULTIPROCESSORS = 132
-"""Of a large GPU: where extents are static the tile is chosen when the package is built."""
 EVERYWHERE = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""
 
@@ -153,7 +151,7 @@ def _by_time(job: Problem, kind: Kind, candidates: Sequence[tuple[Tile, int]]) -
         if not asked.is_left(job.asked, tile.rows, tile.columns, extents_of):
             found.insert(0, Wish(False, *_shape(tile, kind), in_parts=False))
             continue
-        mine = extents.rounds(job, tile.rows, tile.columns, _MULTIPROCESSORS, time)
+        mine = extents.rounds(job, tile.rows, tile.columns, time)
         fits = tile.shared_bytes <= EVERYWHERE or extents.has_shared(tile.shared_bytes)
         condition = True if best is None else all_of([extents.no_more(mine, best), fits])
         found.insert(0, Wish(condition, *_shape(tile, kind), in_parts=tile is _SMALL))

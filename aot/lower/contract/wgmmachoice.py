@@ -18,14 +18,12 @@ from mlir.dialects import arith
 
 from aot.lower import branches, rtcalls
 from aot.lower.contract import asked, kinds, problem, wgmma, wgmmafit, wgmmaswapped
+from aot.lower.contract.extents import MULTIPROCESSORS, Number
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.wgmmatile import Tile
 from aot.lower.contract.words import Word
 from aot.lower.fast.places import Extent
 
-Number = int | Word
-
-_MULTIPROCESSORS = 132
 _PAIR = Tile(128, 256, 4, 2, below=2)
 """Two blocks share the right factor: that much less to copy."""
 _LARGE = Tile(128, 256, 4, 2)
@@ -149,7 +147,7 @@ class _Rules:
         """Whether factors may change places."""
         self.is_plain = plain
         self.known = all(isinstance(each, int) for each in (self.m, self.n, self.batches))
-        self.places: Number = _MULTIPROCESSORS if self.known else Word(rtcalls.multiprocessors())
+        self.places: Number = MULTIPROCESSORS if self.known else Word(rtcalls.multiprocessors())
 
     def all(self) -> list[Rule]:
         """In order; the last one has no condition."""
