@@ -12,6 +12,7 @@ with one shape per new array (None where the package can tell).
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -57,8 +58,7 @@ class _Target:
     def __call__(self, *arguments: Any, shapes: Sequence[Any] | None = None, **named: Any) -> Any:
         values = self._bound(arguments, named)
         for i in self.arrays:
-            values[i] = jax.numpy.asarray(values[i])
-            self._check_dtype(i, values[i])
+            values[i] = self._array(i, values[i])
         numbers = self._numbers(values)
         outputs = self._new_arrays(values, shapes) + [jax.ShapeDtypeStruct(values[i].shape, values[i].dtype) for i in self.written]
         first = len(outputs) - len(self.written)
@@ -73,16 +73,25 @@ class _Target:
         unknown = [name for name in named if name not in names[len(arguments) :]]
         missing = [name for name in names[len(arguments) :] if name not in named]
         if unknown or missing or len(arguments) > len(names):
-            wrong = f"missing '{missing[0]}'" if missing else f"no argument '{unknown[0]}'" if unknown else f"got {len(arguments)}"
+            wrong = f"no argument '{unknown[0]}'" if unknown else f"missing '{missing[0]}'" if missing else f"got {len(arguments)}"
             raise TypeError(f"{self.function['name']}({', '.join(names)}): {wrong}")
         return [*arguments, *(named[name] for name in names[len(arguments) :])]
 
-    def _check_dtype(self, index: int, value: Any) -> None:
+    def _wrong(self, index: int, got: str) -> str:
         spec = self.args[index]
+        return f"{self.function['name']}() argument '{spec['name']}': expected {spec['type']}, got {got}"
+
+    def _array(self, index: int, given: Any) -> Any:
+        spec = self.args[index]
+        try:
+            value = jax.numpy.asarray(given)
+        except (TypeError, ValueError) as error:
+            raise TypeError(self._wrong(index, f"{type(given).__name__}: an array is needed")) from error
         dtype = _dtype(spec["dtype"])
         unsigned = dtype.kind == "i" and spec["dtype"] != "index" and value.dtype == np.dtype(f"uint{8 * dtype.itemsize}")
         if value.dtype != dtype and not unsigned:
-            raise TypeError(f"argument '{spec['name']}': expected {spec['type']}, got {value.dtype}: another element type")
+            raise TypeError(self._wrong(index, f"{value.dtype}: another element type"))
+        return value
 
     def _new_arrays(self, values: list[Any], given: Sequence[Any] | None) -> list[Any]:
         """Shapes and element types of the results that are no arguments."""
@@ -111,8 +120,22 @@ class _Target:
                 raise TypeError(f"argument '{spec['name']}' ({spec['dtype']}) must be a number when the program is traced: see static_argnums of jax.jit")
             if spec["dtype"].startswith("complex"):
                 raise TypeError(f"argument '{spec['name']}': complex numbers cannot be passed to XLA")
-            found[f"n{i}"] = np.int64(values[i]) if is_integer(spec["dtype"]) else np.float64(values[i])
+            found[f"n{i}"] = self._number(i, values[i])
         return found
+
+    def _number(self, index: int, given: Any) -> Any:
+        """As XLA takes it; that it is in its type's range is checked by the call."""
+        dtype = self.args[index]["dtype"]
+        whole = is_integer(dtype)
+        truth = dtype == "i1" and isinstance(given, np.bool_)
+        try:
+            if not whole and isinstance(given, (str, bytes)):  # float() would read it
+                raise TypeError
+            return np.int64(operator.index(bool(given) if truth else given)) if whole else np.float64(float(given))
+        except TypeError as error:
+            raise TypeError(self._wrong(index, f"{type(given).__name__}: {'an int' if whole else 'a float'} is needed")) from error
+        except OverflowError as error:
+            raise OverflowError(self._wrong(index, "a number out of its range")) from error
 
     def _results(self, values: list[Any], got: list[Any], first: int) -> Any:
         """As the function has them, and then what else was written."""

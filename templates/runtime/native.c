@@ -3,6 +3,7 @@
  * Arrays are checked against the signature as Python's are; destinations and results may not share memory with arguments here. */
 #include "native.h"
 #include "rt.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,17 +131,26 @@ static int store_integer(const aot_value *value, int64_t number, void *slot) {
   return value->dl_code != AOT_DL_PTR && (number < low || number > high);
 }
 
+static int store_half(const aot_value *value, double number, void *slot) {
+  int bfloat = value->dl_code == AOT_DL_BFLOAT;
+  float half = bfloat ? __truncdfbf2(number) : __truncdfhf2(number);
+  uint16_t bits;
+  memcpy(&bits, &half, sizeof bits);                           /* the low 16 bits of the register */
+  memcpy(slot, &bits, sizeof bits);
+  return !isinf(number) && (bits & 0x7fff) == (bfloat ? 0x7f80 : 0x7c00);
+}
+
+/* 1: out of the type's range. */
 static int store_number(const aot_value *value, const aot_operand *number, void *slot) {
-  float narrow[2] = { (float)number->real[0], (float)number->real[1] };
-  if (value->dl_code == AOT_DL_COMPLEX) memcpy(slot, value->storage == 16 ? (const void *)number->real : narrow, value->storage);
-  else if (value->dl_code != AOT_DL_FLOAT && value->dl_code != AOT_DL_BFLOAT) return store_integer(value, number->integer, slot);
-  else if (value->storage == 8) memcpy(slot, number->real, 8);
-  else if (value->storage == 4) memcpy(slot, narrow, 4);
-  else {
-    float half = value->dl_code == AOT_DL_BFLOAT ? __truncdfbf2(number->real[0]) : __truncdfhf2(number->real[0]);
-    memcpy(slot, &half, 2);                                    /* the low 16 bits of the register */
-  }
-  return 0;
+  const double *wide = number->real;
+  float narrow[2] = { (float)wide[0], (float)wide[1] };
+  int parts = value->dl_code == AOT_DL_COMPLEX ? 2 : 1, lost = 0;
+  if (parts == 1 && value->dl_code != AOT_DL_FLOAT && value->dl_code != AOT_DL_BFLOAT) return store_integer(value, number->integer, slot);
+  if (value->storage == 2) return store_half(value, wide[0], slot);
+  int whole = value->storage == 8 * parts;
+  memcpy(slot, whole ? (const void *)wide : narrow, value->storage);
+  for (int i = 0; !whole && i < parts; i++) lost |= isinf(narrow[i]) && !isinf(wide[i]);
+  return lost;
 }
 
 /* As memset nodes where the stream is captured: a copy would read this stack at every replay. */

@@ -90,6 +90,24 @@ def case_wrong_arguments() -> None:
     refused(ValueError, "another rank", kernels.twice, random(5))
     refused(TypeError, "another element type", kernels.twice, jnp.ones((5, 4), "int32"))
     refused(TypeError, "missing 'x'", kernels.twice)
+    refused(TypeError, r"twice(x): no argument 'y'", kernels.twice, y=1)
+    refused(
+        TypeError,
+        "twice() argument 'x': expected tensor<?x4xf32>, got NoneType: an array is needed",
+        kernels.twice,
+        None,
+    )
+    x = random(4)
+    for wrong in (None, "2", 1j, []):
+        refused(TypeError, "argument 's': expected f32, got", kernels.scaled_into, x, wrong, x)
+    for wrong in (None, "2", 2.5, np.float32(2)):
+        refused(TypeError, "argument 'n': expected index, got", kernels.iota, wrong)
+    refused(OverflowError, "argument 'n': expected index, got a number out of its range", kernels.iota, 2**63)
+    refused(
+        OverflowError, "argument 's': expected f32, got a number out of its range", kernels.scaled_into, x, 10**400, x
+    )
+    refused(Exception, "argument 2 's', f32: got a number out of its range", kernels.scaled_into, x, 1e39, x)
+    equal(kernels.scaled_into(x, float("inf"), x), np.array(x) * np.float32("inf"))
 
 
 def case_vmap() -> None:

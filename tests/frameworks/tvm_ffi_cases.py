@@ -57,6 +57,7 @@ assert module.shifted(whole_in, -3, moved_out) == -3
 np.testing.assert_array_equal(content(moved), content(whole) - 3)
 refused(TypeError, "traced.two() takes 2 arguments, arrays for its results among them, got 1", module.two, x_in)
 refused(TypeError, "traced.scaled_into() argument 2: a float is needed", module.scaled_into, x_in, "2", y_out)
+refused(ValueError, "argument 2 's', f32: got a number out of its range", module.scaled_into, x_in, -1e39, y_out)
 refused(TypeError, "traced.two() argument 1: an array is needed", module.two, 3, y_out)
 refused(ValueError, "got another element type", module.two, array(np.zeros(6))[1], y_out)
 refused(ValueError, "result 1 is 6 long in dimension 0", module.two, x_in, array(np.zeros(5, "float32"))[1])
