@@ -20,6 +20,10 @@ from aot import process
 from aot.errors import ToolMissing
 
 NAMES = ("cc", "gcc", "clang")
+FLAGS = (
+    *("-O2", "-DNDEBUG", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"),
+    *("-fno-math-errno", "-fno-plt"),
+)
 ADVICE = "install one, such as gcc or clang, or set CC to its path"
 
 
@@ -36,6 +40,13 @@ def find(environment: Mapping[str, str] | None = None) -> Path:
         looked = f"CC is '{env['CC']}'" if chosen else f"looked for {', '.join(NAMES)} on PATH"
         raise ToolMissing(f"no C compiler was found: {looked}", hint=ADVICE)
     return Path(found)
+
+
+def command(environment: Mapping[str, str] | None = None) -> list[str]:
+    """How the runtime is compiled: as CMake does it by templates/package/CMakeLists.txt.in, ``CC`` and ``CFLAGS``."""
+    env = os.environ if environment is None else environment
+    chosen = [word for name in ("CC", "CFLAGS") for word in shlex.split(env.get(name, ""))[name == "CC" :]]
+    return [str(find(env)), *chosen, *FLAGS]
 
 
 def python_headers() -> str:

@@ -18,7 +18,6 @@ from aot import ccompiler, fileset, process
 from aot.errors import PackageError, ToolMissing
 
 _TRIPLES = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
-_FLAGS = ("-O2", "-DNDEBUG", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections")
 _SHOWN = 40
 """Lines of a failed command that are shown."""
 
@@ -34,9 +33,9 @@ def build(tree: Path, folder: Path, name: str) -> tuple[Path, Path]:
     sources = [csrc / "core.c", *sorted(csrc.glob("tables*.c")), csrc / "c_functions.c", *sorted(csrc.glob("blobs*.S"))]
     sources += sorted(path for path in (tree / "host").glob("*.s") if f"-{triple}" in path.name)
     objects = [folder / f"{number}.o" for number in range(len(sources))]
-    flags = [*_FLAGS, f"-I{csrc / 'runtime'}", f"-I{tree / 'blobs'}", f"-ffile-prefix-map={tree}=."]
+    flags = [f"-I{csrc / 'runtime'}", f"-I{tree / 'blobs'}", f"-ffile-prefix-map={tree}=."]
     for source, made in zip(sources, objects, strict=True):
-        _run(str(compiler), *flags, "-c", str(source), "-o", str(made), cwd=folder)
+        _run(*ccompiler.command(), *flags, "-c", str(source), "-o", str(made), cwd=folder)
     joined, library = folder / f"{name}.o", folder / f"lib{name}.a"
     _run(str(compiler), "-r", "-nostdlib", *map(str, objects), "-o", str(joined), cwd=folder)
     _run(_tool("objcopy"), "--localize-hidden", str(joined), cwd=folder)

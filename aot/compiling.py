@@ -106,16 +106,16 @@ def run(
 ) -> dict[str, Done]:
     """Has all jobs done whose results are not there yet; a failing source does not stop the others.
 
-    ``meanwhile`` is called when there is something to do.
+    ``meanwhile`` is called when there is something to do, and somebody has begun to prepare for it.
     """
     build_file = _build_file([_edge(each, floor.work) for each in sorted(jobs, key=_weight, reverse=True)], floor.work)
     todo = process.run([ninja(), "-n", "-f", str(build_file)], cwd=floor.work)
     said = todo.stdout.decode("utf-8", "replace")
     if FINISHED in said:
         return {}
-    meanwhile()
     ledger = Ledger(reporter, {each.name: each for each in jobs}, said.count("\n") or 1)
     with workshop.foreman_in(floor.work, floor.orders, ledger.hear, ledger.ready.set, (floor.lock,)) as beside:
+        meanwhile()
         done = _ninja(build_file, floor, ledger)
     _check(jobs, ledger, done, beside)
     return ledger.done

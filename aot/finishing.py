@@ -3,7 +3,7 @@
 In: a Plan, and the Contents of its sources. Out: BuildResult. Nothing is written to ``--out`` before everything is
 done and checked.
 
->>> finish(planned, contents, done, levels, reporter).wheel   # doctest: +SKIP
+>>> finish(planned, contents, done, runtime, reporter).wheel   # doctest: +SKIP
 PosixPath('dist/kernels-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl')
 """
 
@@ -30,20 +30,20 @@ from aot import (
 )
 from aot.arch import CUBIN
 from aot.buildresult import KEPT, BuildResult, BuiltSource
-from aot.cachelevels import Levels
 from aot.compiling import Done
 from aot.errors import ArchUnfit
 from aot.kept import Reader
 from aot.model import PackageSpec, ToolVersions
 from aot.plan import Plan
 from aot.report import Reporter
+from aot.runtimeobjects import Runtime
 from aot.share import Content
 
 __all__ = ["Reader", "finish"]
 
 
 def finish(
-    planned: Plan, found: Sequence[Content], done: Mapping[str, Done], levels: Levels, tell: Reporter
+    planned: Plan, found: Sequence[Content], done: Mapping[str, Done], runtime: Runtime, tell: Reporter
 ) -> BuildResult:
     """Packages what was compiled."""
     contents, left_out = _used(found)
@@ -70,8 +70,8 @@ def finish(
     files = _package(planned, contents, result.left_out)
     fileset.write_tree(files, result.tree)
     options = wheel.Options(sdist=planned.sdist, python=planned.python, epoch=planned.engine.epoch)
-    made = packing.wheel_of(files, result.tree, planned.work / "wheel", options, levels)
-    for note in levels.notes():
+    made = packing.wheel_of(files, result.tree, runtime.place, options, runtime)
+    for note in runtime.levels.notes():
         tell.note(note)
     published = fileset.publish(made.wheel, planned.out)
     sdist = fileset.publish(made.sdist, planned.out) if made.sdist else None

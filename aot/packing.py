@@ -3,7 +3,7 @@
 In: the tree, written and as a value. Out: a BuiltWheel in the work folder. The key is the digest of the tree's bytes
 and of what turns them into a wheel: the C compiler, the C library, Python and the packaging tools.
 
->>> wheel_of(files, tree, folder, wheel.Options(), Levels()).wheel.name   # doctest: +SKIP
+>>> wheel_of(files, tree, folder, wheel.Options(), Runtime(Levels(), folder)).wheel.name   # doctest: +SKIP
 'kernels-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl'
 """
 
@@ -14,9 +14,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import codec, fileset, packid, runtimeobjects, wheel
-from aot.cachelevels import Levels
+from aot import codec, fileset, packid, wheel
 from aot.fileset import FileSet
+from aot.runtimeobjects import Runtime
 from aot.stamp import Stamp
 from aot.wheel import BuiltWheel
 
@@ -34,34 +34,26 @@ class Packed:
     sdist: bytes = b""
 
 
-def wheel_of(files: FileSet, tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> BuiltWheel:
+def wheel_of(files: FileSet, tree: Path, folder: Path, options: wheel.Options, runtime: Runtime) -> BuiltWheel:
     """The wheel of ``files``, which lie in ``tree``; it is made in ``folder``, if it must be."""
     key = _key(files, options)
     stamp = Stamp(folder / RECORD, key)
     made = stamp.read(BuiltWheel)
     if made is None:
-        entry = levels.get(key)
+        entry = runtime.levels.get(key)
         if entry is not None:
             made = _unpacked(codec.decode(entry, Packed), folder)
         else:
-            made = fresh(tree, folder, options, levels)
-            levels.put(key, codec.encode(_packed(made)))
+            made = fresh(tree, folder, options, runtime)
+            runtime.levels.put(key, codec.encode(_packed(made)))
         stamp.write(made, [path for path in (made.wheel, made.sdist) if path])
     return made
 
 
-def fresh(tree: Path, folder: Path, options: wheel.Options, levels: Levels) -> BuiltWheel:
-    """A new wheel; the runtime in it need not be compiled when the cache has it, for ordinary Pythons."""
-    if options.pure or options.python:
-        return wheel.build(tree, folder, options)
-    built = folder / wheel.BUILT
-    if runtimeobjects.compiled(built):
-        return wheel.build(tree, folder, options)
-    runtime = runtimeobjects.given(levels, folder)
-    made = wheel.build(tree, folder, dataclasses.replace(options, runtime=runtime))
-    if runtime is None:
-        runtimeobjects.keep(levels, built)
-    return made
+def fresh(tree: Path, folder: Path, options: wheel.Options, runtime: Runtime) -> BuiltWheel:
+    """A new wheel; for a free-threaded Python CMake compiles the runtime in it."""
+    ordinary = not options.pure and options.python is None
+    return wheel.build(tree, folder, dataclasses.replace(options, runtime=runtime.folder() if ordinary else None))
 
 
 def _key(files: FileSet, options: wheel.Options) -> str:

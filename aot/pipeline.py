@@ -28,6 +28,7 @@ from aot.job import CompileJob
 from aot.model import CompiledSource
 from aot.plan import BuildRequest, Plan, PlannedSource
 from aot.report import Once, Reporter, Silent
+from aot.runtimeobjects import Runtime
 from aot.share import Content
 from aot.stamp import Stamp
 from aot.toolid import Identity
@@ -83,21 +84,33 @@ def _begun(planned: Plan, tell: Reporter) -> Iterator[int]:
 
 
 def _compile(
-    planned: Plan, tell: Reporter, lock: int, read: Callable[[CompileJob], Value]
+    planned: Plan,
+    tell: Reporter,
+    lock: int,
+    read: Callable[[CompileJob], Value],
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[Ahead[Value], dict[str, Done]]:
-    """What jobs of all sources leave, as ``read`` reads it, and those that were not done before."""
+    """What jobs of all sources leave, as ``read`` reads it, and those that were not done before.
+
+    ``meanwhile`` is called while jobs run, if there are any.
+    """
     identity = toolid.of(planned.toolchain)
     jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
     sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
     tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
     ahead, floor = Ahead(jobs, read), compiling.Floor(planned.work, _orders(planned, identity), lock)
-    return ahead, compiling.run(jobs, floor, tell, ahead.begin)
+
+    def begin() -> None:
+        ahead.begin()
+        meanwhile()
+
+    return ahead, compiling.run(jobs, floor, tell, begin)
 
 
 def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResult:
     """The stages, in their order."""
-    levels = planned.engine.levels()
-    ahead, done = _compile(planned, tell, lock, _reading())
+    runtime = Runtime(planned.engine.levels(), planned.work / "wheel")
+    ahead, done = _compile(planned, tell, lock, _reading(), runtime.begin if planned.python is None else lambda: None)
     stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:
@@ -107,10 +120,10 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResul
     # What only packaging needs takes longer to import than a build that has nothing to do.
     from aot import finishing
 
-    result = finishing.finish(planned, ahead.results(done), done, levels, tell)
+    result = finishing.finish(planned, ahead.results(done), done, runtime, tell)
     stamp.write(result, [path for path in (result.wheel, result.sdist, *result.c_files) if path])
-    if levels.local:
-        levels.local.prune()
+    if runtime.levels.local:
+        runtime.levels.local.prune()
     return dataclasses.replace(result, seconds=_since(start))
 
 

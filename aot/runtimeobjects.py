@@ -1,23 +1,32 @@
-"""The runtime's objects, compiled once: they are the same in each package.
+"""The runtime's objects, the same in each package: compiled once, beside the jobs of the first build that needs them.
 
 In: the caches, and a wheel's folder. Out: a folder with an object for each unit of the runtime, for CMake
-(``AOT_RUNTIME``); after a build that had none, its objects in the cache.
+(``AOT_RUNTIME``): the bytes that it would make itself.
 
->>> given(Levels(), Path("build/wheel")) is None   # doctest: +SKIP
-True
+>>> Runtime(Levels(), Path("build/wheel")).folder()   # doctest: +SKIP
+PosixPath('/home/me/build/wheel/runtime')
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import codec, fileset, packid, resources
+from aot import ccompiler, codec, fileset, packid, process, resources, runtimeunits, scratch
 from aot.cachelevels import Levels
+from aot.errors import PackageError
+from aot.stamp import Stamp
 
-_MADE = Path("CMakeFiles", "aot_runtime.dir", "csrc")
-"""Where CMake leaves them in its folder."""
+_ABI = "-DPy_LIMITED_API=0x030a0000"
+_STEERING = ("CMAKE_ARGS", "CMAKE_TOOLCHAIN_FILE")
+_PREFIX = "SKBUILD_"
+"""Variables, and a start of variables, by which CMake may compile otherwise than we would."""
+_SHOWN = 40
+"""Lines of a failed command that are shown."""
 
 
 @dataclass(frozen=True)
@@ -28,29 +37,87 @@ class Objects:
     data: tuple[bytes, ...]
 
 
-def given(levels: Levels, folder: Path) -> Path | None:
-    """The cache's objects, in ``folder``; None when it has none."""
-    entry = levels.get(_key())
-    if entry is None:
-        return None
-    found = codec.decode(entry, Objects)
-    place = folder / "runtime"
-    fileset.write_tree(dict(zip(found.names, found.data, strict=True)), place)
-    return place.resolve()
+@dataclass
+class Runtime:
+    """The objects of one build, for ordinary Pythons."""
+
+    levels: Levels
+    place: Path
+    """Folder of the wheel."""
+    _compiling: Future[Objects] | None = None
+
+    def begin(self) -> None:
+        """Has compiled, beside whatever is done meanwhile, what neither the wheel's folder nor the cache holds."""
+        if self._compiling is None and not _is_steered() and not self._found():
+            self._compiling = Future()
+            threading.Thread(target=_compile, args=(self._compiling,)).start()
+
+    def folder(self) -> Path | None:
+        """The objects' folder; None where CMake is steered, and compiles them itself. PackageError if that fails."""
+        self.begin()
+        if self._compiling is not None:
+            made = self._compiling.result()
+            self._write(made)
+            self.levels.put(_key(), codec.encode(made))
+            self._compiling = None
+        return None if _is_steered() else self._objects.resolve()
+
+    @property
+    def _objects(self) -> Path:
+        return self.place / "runtime"
+
+    def _stamp(self) -> Stamp:
+        return Stamp(self.place / "runtime.json", _key())
+
+    def _found(self) -> bool:
+        """Whether the folder has them, or has them now."""
+        if self._stamp().read(str) is not None:
+            return True
+        entry = self.levels.get(_key())
+        if entry is not None:
+            self._write(codec.decode(entry, Objects))
+        return entry is not None
+
+    def _write(self, made: Objects) -> None:
+        fileset.write_tree(dict(zip(made.names, made.data, strict=True)), self._objects)
+        self._stamp().write("", [self._objects / name for name in made.names])
 
 
-def compiled(built: Path) -> list[Path]:
-    """The objects that CMake has made in ``built``."""
-    return sorted((built / _MADE).glob("*.o"))
+def _compile(made: Future[Objects]) -> None:
+    try:
+        # Not in the work folder, where jobs may be short of space.
+        with scratch.folder("runtime") as folder:
+            made.set_result(_compiled(folder))
+    except BaseException as error:  # raised where the objects are waited for
+        made.set_exception(error)
 
 
-def keep(levels: Levels, built: Path) -> None:
-    """Puts the objects that CMake has made in ``built`` into the cache."""
-    made = compiled(built)
-    objects = Objects(tuple(each.name for each in made), tuple(fileset.read_file(each) for each in made))
-    levels.put(_key(), codec.encode(objects))
+def _compiled(folder: Path) -> Objects:
+    """The units' objects, compiled side by side."""
+    names = [path.name for path in (resources.templates() / "runtime").iterdir()]
+    texts = {f"{unit}.c": text.encode() for unit, text in runtimeunits.texts(names).items()}
+    fileset.write_tree(texts, folder)
+    with ThreadPoolExecutor() as threads:
+        objects = tuple(threads.map(lambda name: _object(folder / name), texts))
+    return Objects(tuple(f"{name}.o" for name in texts), objects)
+
+
+def _object(unit: Path) -> bytes:
+    made = unit.with_suffix(".c.o")
+    folders = (resources.templates(), resources.templates() / "runtime", ccompiler.python_headers())
+    command = [*ccompiler.command(), _ABI, *(f"-I{folder}" for folder in folders), "-c", str(unit), "-o", str(made)]
+    done = process.run(command)
+    if done.returncode:
+        said = "\n".join(done.words().splitlines()[-_SHOWN:])
+        raise PackageError(f"the C runtime cannot be compiled: `{' '.join(command[:2])} …` failed\n{said}")
+    return fileset.read_file(made)
+
+
+def _is_steered() -> bool:
+    return any(name in _STEERING or name.startswith(_PREFIX) for name in os.environ)
 
 
 def _key() -> str:
     """The digest of what they are made from, and with."""
-    return hashlib.sha256(f"runtime {packid.identity()} {resources.digest(resources.templates())}".encode()).hexdigest()
+    made_with = f"{packid.identity()} {ccompiler.FLAGS}"
+    return hashlib.sha256(f"runtime {made_with} {resources.digest(resources.templates())}".encode()).hexdigest()

@@ -21,6 +21,7 @@ from aot.buildresult import BuildResult
 from aot.errors import ArchUnfit, UsageError
 from aot.plan import BuildRequest, Plan
 from aot.report import Once, Reporter, Silent
+from aot.runtimeobjects import Runtime
 from aot.splitpackage import Part, SplitSpec, render
 
 _FRONT = "front"
@@ -57,7 +58,8 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> SplitResul
         files = render(_front(planned, built), package.read_templates(resources.templates()))
         fileset.write_tree(files, place / "tree")
         options = wheel.Options(pure=True, epoch=planned.engine.epoch)
-        packed = packing.wheel_of(files, place / "tree", place / "wheel", options, planned.engine.levels())
+        runtime = Runtime(planned.engine.levels(), place / "wheel")
+        packed = packing.wheel_of(files, place / "tree", runtime.place, options, runtime)
         published = fileset.publish(packed.wheel, planned.out)
     seconds = round(time.monotonic() - start, 3)
     return SplitResult(published, planned.package.name, planned.package.version, tuple(built.values()), seconds)

@@ -17,11 +17,12 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import rawzip, runtimeobjects, runtimeunits, wheel
+from aot import rawzip, runtimeunits, wheel
 from aot.cache import Store
 from aot.cachelevels import Levels
 from aot.errors import PackageError
 from aot.model import CompiledSource, HostObject
+from aot.runtimeobjects import Runtime
 from aot.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cases.py")
@@ -47,13 +48,22 @@ def made(tmp_path_factory: pytest.TempPathFactory, compiled: CompiledSource) -> 
 
 
 @pytest.fixture(scope="session")
-def ready(tmp_path_factory: pytest.TempPathFactory, made: wheel.BuiltWheel) -> wheel.Options:
-    """Options with the runtime's objects, as the cache gives them to further packages."""
+def ready(tmp_path_factory: pytest.TempPathFactory) -> wheel.Options:
+    """Options with the runtime's objects, as a build gives them to CMake."""
     folder = tmp_path_factory.mktemp("runtime")
-    levels = Levels(Store(folder / "cache"))
-    assert runtimeobjects.given(levels, folder) is None
-    runtimeobjects.keep(levels, made.wheel.parent / wheel.BUILT)
-    return wheel.Options(runtime=runtimeobjects.given(levels, folder))
+    runtime = Runtime(Levels(Store(folder / "cache")), folder / "first")
+    runtime.begin()
+    assert runtime.folder() == folder / "first" / "runtime"
+    shutil.rmtree(folder / "first")
+    return wheel.Options(runtime=Runtime(runtime.levels, folder / "second").folder())
+
+
+def test_a_runtime_that_cannot_be_compiled_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CFLAGS", "-include nowhere.h")
+    with pytest.raises(PackageError, match=r"(?s)the C runtime cannot be compiled: .*nowhere\.h"):
+        Runtime(Levels(), tmp_path).folder()
+    monkeypatch.setenv("CMAKE_ARGS", "-DCMAKE_BUILD_TYPE=Debug")
+    assert Runtime(Levels(), tmp_path).folder() is None, "CMake, which hears of more than we do, compiles it"
 
 
 def test_the_runtime_compiles_without_warnings() -> None:

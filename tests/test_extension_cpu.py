@@ -16,6 +16,7 @@ import pytest
 from extension import source
 
 from aot import cachelevels, cpuonly, packing, rawzip, wheel
+from aot.runtimeobjects import Runtime
 from aot.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cpu_cases.py")
@@ -38,7 +39,7 @@ def cpu_wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, wheel.Buil
             source.write(folder / name, source.spec(name), each),
             folder / f"{name}-wheel",
             wheel.Options(),
-            cachelevels.of(os.environ["AOT_CACHE"], None),
+            Runtime(cachelevels.of(os.environ["AOT_CACHE"], None), folder / f"{name}-wheel"),
         )
         for name, each in sources.items()
     }
