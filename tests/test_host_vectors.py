@@ -103,3 +103,19 @@ func.func @f(%a: f32) {
 }
 }""")
     assert "vector.reduce.fadd" in done.host_ir
+
+
+def test_divisions_of_vectors_do_not_trap() -> None:
+    text = """
+func.func @f(%x: memref<4xi32>, %y: memref<4xi32>) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0] : memref<4xi32>, vector<4xi32>
+  %b = vector.load %y[%c0] : memref<4xi32>, vector<4xi32>
+  %q = arith.divsi %a, %b : vector<4xi32>
+  vector.store %q, %x[%c0] : memref<4xi32>, vector<4xi32>
+  return
+}
+"""
+    x, y = np.array([7, 8, -(2**31), 9], "i4"), np.array([2, 0, -1, -3], "i4")
+    cpucall.build(text, cpucall.runnable()[0]).call("f", x, y)
+    assert (x[0], x[3]) == (3, -3)

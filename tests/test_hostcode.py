@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from aot import process, toolchain
 from aot.errors import LoweringError
 from aot.lower import externals
+from tests import cpurun
 from tests.lowering import cases, function, launch, lower
 
 RUNTIME = Path(__file__).parent.parent / "templates" / "runtime"
@@ -259,3 +263,42 @@ def test_blocks_behind_a_switch_come_in_the_order_of_its_cases() -> None:
     labels = [int(label) for label in re.findall(r"i32 \d+, label %(\d+)", switch[: switch.index("]")])]
     assert len(set(labels)) == 24
     assert labels == sorted(labels)
+
+
+QUOTIENTS = {
+    **{f"arith.{name}": f"arith.{name} %x, %y : index" for name in ("divsi", "divui", "remsi", "remui")},
+    **{f"arith.{name}": f"arith.{name} %x, %y : index" for name in ("ceildivsi", "ceildivui", "floordivsi")},
+    **{f"index.{name}": f"index.{name} %x, %y" for name in ("divs", "divu", "rems", "remu")},
+    **{f"index.{name}": f"index.{name} %x, %y" for name in ("ceildivs", "ceildivu", "floordivs")},
+    "floordiv": "affine.apply affine_map<(i)[s] -> (i floordiv s)>(%x)[%y]",
+    "mod": "affine.apply affine_map<(i)[s] -> (i mod s)>(%x)[%y]",
+}
+"""What makes %r of %x and %y."""
+
+
+@pytest.mark.parametrize("operation", QUOTIENTS)
+def test_divisions_of_host_code_do_not_trap(operation: str) -> None:
+    """An array without elements makes extents of 0, which front ends divide by."""
+    text = f"""
+func.func @f(%x: index, %y: index) -> index {{
+  %r = {QUOTIENTS[operation]}
+  return %r : index
+}}
+"""
+    folder = cpurun.scratch()
+    (folder / "f.ll").write_text(lower(text).host_ir.replace("define hidden", "define"))
+    llc = toolchain.find_llvm("llc", {})
+    process.check([llc, "-filetype=obj", "-relocation-model=pic", "f.ll", "-o", "f.o"], cwd=folder)
+    process.check([str(shutil.which("cc")), "-shared", "f.o", "-o", "f.so"], cwd=folder)
+    entry = ctypes.CDLL(str(folder / "f.so")).aot_entry_test__f
+    for x, y in ((7, 0), (-(2**63), -1), (0, 0)):
+        entry(slots(x, y)[0])
+    given, result = slots(7, 2)
+    entry(given)
+    assert result.value == (4 if "ceil" in operation else 1 if "rem" in operation or operation == "mod" else 3)
+
+
+def slots(*numbers: int) -> tuple[ctypes.Array[ctypes.c_void_p], ctypes.c_int64]:
+    """Arguments and the place of the result, as an entry takes them."""
+    values = [ctypes.c_int64(number) for number in (*numbers, 0)]
+    return (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values)), values[-1]

@@ -64,7 +64,11 @@ def release(module: ir.Module) -> tuple[ir.Module, str]:
     try:
         mlir.run_passes(module, _RELEASE[:2], "freeing buffers")
     except LoweringError as problem:
-        module = ir.Module.parse(before.getvalue(), context=module.context)
+        try:
+            module = ir.Module.parse(before.getvalue(), context=module.context)
+        except ir.MLIRError:
+            # The source is at fault: constants that do not fit were folded into types.
+            raise problem from None
         mlir.run_passes(module, _KEEP, "lowering buffer operations")
         reasons = "; ".join(each.message for each in problem.diagnostics) or problem.message
         return module, f"buffers live until the call ends: {reasons}"

@@ -18,7 +18,7 @@ from mlir.dialects import llvm
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import entries, externals, flatvectors, integerpowers, launchcall, level, switchblocks, symbols
+from aot.lower import division, entries, externals, flatvectors, integerpowers, launchcall, level, switchblocks, symbols
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
 FIRST = {
@@ -71,6 +71,7 @@ def lower(
     drop_interfaces(module)
     stacks = _own_stacks(module)
     integerpowers.lower(module)
+    division.guard(module)
     _run(module)
     rule = launchcall.LaunchRule(
         f"aot_source_{source}",

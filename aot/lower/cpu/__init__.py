@@ -20,8 +20,19 @@ from mlir import ir
 
 from aot import mlir
 from aot.cpuvariant import Variant
-from aot.lower import asserts, bufferize, integerpowers, resultextents, results, settled, signature, smallfloat, tensor
-from aot.lower.cpu import code, division, elementary, loops, parallel, stack
+from aot.lower import (
+    asserts,
+    bufferize,
+    division,
+    integerpowers,
+    resultextents,
+    results,
+    settled,
+    signature,
+    smallfloat,
+    tensor,
+)
+from aot.lower.cpu import code, elementary, loops, parallel, stack
 from aot.lower.tensor import Options
 from aot.mlir import Dumper
 from aot.model import Function
