@@ -10,6 +10,8 @@ True
 from __future__ import annotations
 
 import importlib
+import threading
+from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from aot.errors import ToolMissing, UsageError
 REMOTE_VARIABLE = "AOT_CACHE_REMOTE"
 DOWN = "the shared cache is not used"
 """Begins the note about a shared level that fails."""
+PATIENCE = 60.0
+"""Seconds that a place behind a URL may take for an entry; some libraries would wait for minutes, and each job anew."""
 UNWRITTEN = "the cache is not used"
 """Begins the note about a folder of this user that fails."""
 
@@ -60,7 +64,10 @@ class Levels:
 
     def _shared(self, ask: Any) -> Any:
         try:
-            return ask(self.remote)
+            return _answer(ask, self.remote) if isinstance(self.remote, Remote) else ask(self.remote)
+        except futures.TimeoutError:
+            self._give_up(f"no answer in {PATIENCE:g} seconds")
+            return None
         except Exception as error:  # whatever a library for some storage raises: it must not fail the build
             self._give_up(f"{type(error).__name__}: {error}".splitlines()[0])
             return None
@@ -103,6 +110,20 @@ class Remote:
 
     def _path(self, key: str) -> str:
         return f"{self.root.rstrip('/')}/{key[:2]}/{key[2:]}"
+
+
+def _answer(ask: Any, remote: Remote) -> Any:
+    """What a place answers in time; TimeoutError when it does not. The thread is left behind."""
+    found: futures.Future[Any] = futures.Future()
+
+    def work() -> None:
+        try:
+            found.set_result(ask(remote))
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return found.result(PATIENCE)
 
 
 def of(folder: str | None, remote: str | None, limit: int = cache.UNITS["T"]) -> Levels:

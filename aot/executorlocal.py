@@ -16,7 +16,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,8 @@ class Forked:
         if outcome.data is None:
             _explain(self.todo, outcome)
         done = codec.decode(outcome.data, JobDone) if outcome.data is not None else JobDone(code=1)
+        if any(note.startswith(cachelevels.DOWN) for note in done.notes):
+            self.owner.orders = replace(self.owner.orders, remote=None)  # the next job need not find out, too
         if done.how == job.BUILT:
             job.write_cost(self.todo, job.Cost(outcome.peak_bytes, outcome.done.seconds))
         if not done.disk:

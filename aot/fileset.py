@@ -142,8 +142,8 @@ def check_readable(folder: Path) -> None:
 def _holds(path: Path, data: bytes) -> bool:
     """Whether the file is there, with these bytes."""
     try:
-        return path.stat().st_size == len(data) and path.read_bytes() == data
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:  # replacing it tells what is wrong, if that cannot be done
         return False
 
 

@@ -41,8 +41,10 @@ class Stamp:
     def read(self, kind: type[Value]) -> Value | None:
         """The value; None when something else was made, or is there now."""
         try:
-            record = codec.decode(self.file.read_bytes(), Record)
             # A pipe in a file's place would be read forever.
+            if not self.file.is_file():
+                return None
+            record = codec.decode(self.file.read_bytes(), Record)
             intact = record.key == self.key and all(
                 Path(path).is_file() and _digest(Path(path)) == digest for path, digest in record.files
             )

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import threading
 import time
 from pathlib import Path
 
@@ -150,6 +151,17 @@ def test_a_shared_level_that_is_down_is_left_alone_with_a_note(place: str, tmp_p
     assert levels.get(KEY) == b"data"
     (note,) = levels.notes()
     assert note.startswith(f"{cachelevels.DOWN}: ")
+    assert levels.remote is None
+
+
+def test_a_shared_level_that_does_not_answer_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(cachelevels, "PATIENCE", 0.1)
+    monkeypatch.setattr(cachelevels.Remote, "get", lambda remote, key: over.wait(60))
+    levels = cachelevels.of(str(tmp_path), "memory://silent")
+    assert levels.get(KEY) is None
+    over.set()
+    assert levels.notes() == (f"{cachelevels.DOWN}: memory://silent: no answer in 0.1 seconds",)
     assert levels.remote is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -25,6 +26,7 @@ from aot import cachelevels, engine, executorlocal, job, memory, rawzip, wheelfi
 from aot.errors import AotError, CompilerCrash, UsageError
 from aot.executor import Orders
 from aot.executorlocal import Forked, Local
+from aot.job import JobDone
 
 ROOT = Path(__file__).parents[1]
 BAD = ROOT / "tests" / "bad"
@@ -292,6 +294,22 @@ def test_processors_are_given_as_long_as_there_are_any(tmp_path: Path) -> None:
         assert (owner.busy, child.helpers) == (3, 1)
         ours.close()
         theirs.close()
+
+
+def test_one_job_finds_out_for_all_that_the_shared_cache_is_down(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = tmp_path / "f.mlir"
+    source.write_text("")
+    todo = some_job(source, "sm_80")
+    noted = JobDone(1, notes=(f"{cachelevels.DOWN}: memory://x: no answer",))
+    monkeypatch.setattr(executorlocal.worker, "compile_job", lambda *_: noted)
+    with Local(Orders(slots=1, remote="memory://x")) as owner:
+        owner.loaded = True  # nothing is compiled
+        running = owner.start(todo, lambda: None)
+        select.select([running], [], [])
+        assert running.end() == noted
+        assert owner.orders == Orders(slots=1)
 
 
 def test_a_job_waits_for_memory_unless_it_is_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ def test_errors_name_the_path_and_the_way_out(tmp_path: Path) -> None:
         fileset.write_file(tmp_path / "folder", b"")
 
 
+def test_what_stands_in_a_files_place_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for put in (lambda: path.symlink_to("x"), lambda: os.mkfifo(path), lambda: path.symlink_to("nowhere")):
+        put()
+        assert fileset.write_file(path, b"")
+        assert path.read_bytes() == b""
+        assert list(tmp_path.iterdir()) == [path]
+        path.unlink()
+
+
 def test_checking_a_folder_does_not_make_it(tmp_path: Path) -> None:
     fileset.check_writable(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []
