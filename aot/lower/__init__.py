@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from aot import arch, cpuvariant, mlir, wishes
 from aot.errors import LoweringError
 from aot.lower import (
+    badconstants,
     cpu,
     device,
     entries,
@@ -151,6 +152,7 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     dump("source", module)
     misplaced.check(module)
     missingdata.check(module)
+    badconstants.check(module)
     roundings.check(module)
     if request.passes:
         unitviews.settle(module)

@@ -22,6 +22,7 @@ from aot.lower import (
     affinetensors,
     argmax,
     asserts,
+    badconstants,
     bufferize,
     buffers,
     captures,
@@ -144,6 +145,7 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     mlir.run_passes(module, ["canonicalize"], "simplifying")
     # Of what became a constant, too.
     negativesizes.check(module)
+    badconstants.check(module)
     if options.wide_accumulation:
         numerics.widen(module)
     shapecheck.of_concatenations(module, functions)

@@ -1,0 +1,69 @@
+"""Constants that mean nothing where they stand, and that MLIR ends the process of: dimensions, and divisors of maps.
+
+In: a module. Out: LoweringError where ``tensor.dim`` or ``memref.dim`` asks for a dimension that there is not, or an
+affine map divides by a number that is not positive.
+
+>>> check(module)                                                       # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlir import ir
+
+from aot import mlir
+from aot.errors import LoweringError
+from aot.lower import literals
+
+_DIMENSIONS = frozenset({"tensor.dim", "memref.dim"})
+_APPLIED = frozenset({"affine.apply", "affine.min", "affine.max"})
+"""Operations whose operands are those of their map."""
+_MAPS = ("map", "lowerBoundMap", "upperBoundMap")
+_DIVISIONS = (ir.AffineModExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)
+
+
+def check(module: mlir.Module) -> None:
+    """Refuse them."""
+    problems = [
+        mlir.diagnostic_at(op, f"'{op.name}': {problem}")
+        for op in mlir.walk(module)
+        if op.name in _DIMENSIONS or op.name.startswith("affine.")
+        for problem in dict.fromkeys(_of_dimension(op) if op.name in _DIMENSIONS else _of_maps(op))
+    ]
+    if problems:
+        raise LoweringError(f"{module.context.aot_path}: constants without a meaning", diagnostics=tuple(problems))
+
+
+def _of_dimension(op: mlir.Operation) -> Iterator[str]:
+    kind, number = ir.ShapedType(op.operands[0].type), literals.whole(op.operands[1])
+    if number is not None and kind.has_rank and not 0 <= number < kind.rank:
+        yield f"'{kind}' has no dimension {number}"
+
+
+def _of_maps(op: mlir.Operation) -> Iterator[str]:
+    operands = list(op.operands) if op.name in _APPLIED else []
+    for name in _MAPS:
+        if name in op.attributes:
+            applied = ir.AffineMapAttr(op.attributes[name]).value
+            for expression in applied.results:
+                for divisor in _divisors(expression):
+                    number = _number(divisor, applied, operands)
+                    if number is not None and number <= 0:
+                        yield f"a division by {number} in '{applied}'; divisors are positive"
+
+
+def _divisors(expression: ir.AffineExpr) -> Iterator[ir.AffineExpr]:
+    if isinstance(expression, ir.AffineBinaryExpr):
+        if isinstance(expression, _DIVISIONS):
+            yield expression.rhs
+        yield from _divisors(expression.lhs)
+        yield from _divisors(expression.rhs)
+
+
+def _number(expression: ir.AffineExpr, applied: ir.AffineMap, operands: Sequence[ir.Value]) -> int | None:
+    if isinstance(expression, ir.AffineConstantExpr):
+        return int(expression.value)
+    if operands and isinstance(expression, ir.AffineSymbolExpr):
+        return literals.whole(operands[applied.n_dims + expression.position])
+    return None
