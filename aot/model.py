@@ -94,8 +94,7 @@ class Result:
     argument: int | None = None
     """Index of the argument whose object is returned, when the result is an argument."""
     extents: tuple[tuple[int, ...] | None, ...] | None = None
-    """Of a new array, per axis: a postfix program over dims and symbols of the arguments (aot.h, AOT_EXPR_*), or None
-    where only the call knows it."""
+    """Of a new array, per axis: a postfix program over dims and symbols of the arguments; None: only the call knows."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +175,8 @@ class Kernel:
     """How the schedule was applied."""
     needs: str = ""
     """Architecture of images that hold it: ``sm_80`` that one and later ones, ``sm_90a`` exactly it; empty: all."""
+    less_shared: int = 0
+    """Bytes of shared memory that no block can have where it is launched: images for GPUs that have them lack it."""
     targets: tuple[str, ...] = ()
     """Targets whose image holds it; empty for a kernel that the source brought along compiled."""
     doc: str = ""
@@ -231,8 +232,7 @@ class HostObject:
     """``x86_64-linux-gnu`` or ``aarch64-linux-gnu``."""
     assembly: bytes
     variant: str = ""
-    """Empty: host code of the GPU functions. Else CPU code of the tensor-level functions, for processors of this kind
-    (``aot.cpuvariant``), with entries ``aot_cpu_entry_<source>__<function>__<variant>``."""
+    """Empty: host code of GPU functions. Else CPU code of tensor-level ones for these processors (``cpuvariant``)."""
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ def _placed(kernels: Sequence[Kernel], blob: FatBinary | None) -> tuple[Kernel, 
     """The kernels with the targets whose images hold them."""
     targets = [image.target for image in blob.images] if blob else []
     return tuple(
-        replace(each, targets=tuple(t for t in targets if archneed.meets(arch.target(t), each.needs)))
+        replace(each, targets=tuple(t for t in targets if archneed.meets(arch.target(t), each.needs, each.less_shared)))
         for each in kernels
     )
 

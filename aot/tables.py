@@ -193,7 +193,8 @@ def _kernel(source: CompiledSource, kernel: Kernel) -> KernelRow:
             kernel.priority or 0,
         ),
         required_block=kernel.max_block or (0, 0, 0),
-        needs=archneed.code(kernel.needs),
+        # Not all images that serve the need hold such a kernel: host code must not be answered by it.
+        needs=0 if kernel.less_shared else archneed.code(kernel.needs),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from compiledsource import compiled, held
 
+from aot import archneed, tables
 from aot.errors import LoweringError
 from aot.model import CompiledSource
 
@@ -65,3 +66,38 @@ def test_a_need_that_is_no_architecture_is_told(tmp_path: Path) -> None:
     with pytest.raises(LoweringError) as caught:
         with_need(tmp_path, "sm_9", 0, CLUSTER, "sm_90")
     assert "unknown architecture 'sm_9'" in caught.value.diagnostics[0].message
+
+
+PRODUCT = """
+func.func @f(%a: tensor<2048x2048xf16>, %b: tensor<2048x2048xf16>, %out: tensor<2048x2048xf32>)
+    -> tensor<2048x2048xf32> {
+  %zero = arith.constant 0.0 : f32
+  %start = linalg.fill ins(%zero : f32) outs(%out : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %p = linalg.matmul ins(%a, %b : tensor<2048x2048xf16>, tensor<2048x2048xf16>)
+      outs(%start : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  return %p : tensor<2048x2048xf32>
+}
+"""
+
+
+def test_a_kernel_for_less_shared_memory_is_left_out_where_all_have_more(tmp_path: Path) -> None:
+    """The one for more stays: ``wgmma`` does not store to every address that a caller may give."""
+    source = compiled(tmp_path, PRODUCT, "sm_75 sm_80 sm_90 compute_90")
+    large, small = (each for each in source.kernels if each.schedule == "mma")
+    assert (large.needs, large.targets) == ("sm_80", ("sm_80", "sm_90a", "compute_90"))
+    assert (small.needs, small.targets) == ("sm_80", ("sm_80", "compute_90"))
+    assert (held(source, large), held(source, small)) == ({"sm_80", "sm_90a"}, {"sm_80"})
+    # An image without the smaller one serves the need as well: host code that asks must not be told of that one.
+    needs = {row.symbol: row.needs for row in tables.source_row(source).kernels}
+    assert (needs[large.symbol], needs[small.symbol]) == (archneed.code("sm_80"), 0)
+
+
+def test_a_kernel_that_branches_hide_from_no_gpu_is_in_all_images(tmp_path: Path) -> None:
+    both = PRODUCT.replace("2048x2048xf16>, %b", "?x2048xf16>, %b").replace(
+        "%a, %b : tensor<2048x", "%a, %b : tensor<?x"
+    )
+    both = both.replace("tensor<2048x2048xf32>", "tensor<?x2048xf32>")
+    source = compiled(tmp_path, both, "sm_90")
+    kernels = [each for each in source.kernels if each.schedule == "mma"]
+    assert [each.targets for each in kernels] == [("sm_90a",)] * len(kernels)
+    assert len(kernels) > 2

@@ -136,6 +136,7 @@ def _describe(op: mlir.Operation, module: str, names: Names) -> Kernel:
         priority=sizes.priority,
         max_block=block,
         needs=imageneeds.of(op),
+        less_shared=imageneeds.less_shared(op),
     )
 
 

@@ -20,6 +20,7 @@ from aot import mlir
 from aot.arch import MAX_THREADS_PER_BLOCK, TABLE, Capability
 from aot.lower.byvalue import ATTRIBUTE as BY_VALUE
 from aot.lower.imageneeds import ATTRIBUTE as NEEDS
+from aot.lower.imageneeds import LESS_SHARED
 from aot.lower.outline import FUNCTION
 from aot.lower.tiling import ATTRIBUTES as TILING
 from aot.model import Argument, ArrayType, ScalarType, ValueType
@@ -107,7 +108,7 @@ def _check_names(kernel: mlir.Operation) -> None:
     """A misspelt attribute must not pass for none."""
     for full in kernel.attributes:
         name = full.removeprefix("aot.")
-        if name != full and full not in (FUNCTION, NEEDS, BY_VALUE, *TILING) and name not in _ALL:
+        if name != full and full not in (FUNCTION, NEEDS, LESS_SHARED, BY_VALUE, *TILING) and name not in _ALL:
             near = difflib.get_close_matches(name, _ALL, 1)
             raise UnfitError(f"{full}: unknown attribute{f'; did you mean aot.{near[0]}?' if near else ''}")
 

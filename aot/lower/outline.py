@@ -129,7 +129,7 @@ _Marks = dict[str, ir.Attribute]
 
 
 def _marks(op: mlir.Operation) -> _Marks:
-    names = (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE)
+    names = (*tiling.ATTRIBUTES, imageneeds.ATTRIBUTE, imageneeds.LESS_SHARED)
     return {name: op.attributes[name] for name in op.attributes if name in names or name.startswith("nvvm.")}
 
 

@@ -32,6 +32,7 @@ from aot.lower import (
     frontend,
     grid,
     hostcheck,
+    imageneeds,
     keptdims,
     launchnest,
     leftovers,
@@ -174,6 +175,7 @@ def _finish(module: ir.Module) -> frozenset[str]:
     for op in mlir.walk(module):
         if op.name == "gpu.launch" and tiling.SCHEDULE not in op.attributes:
             tiling.mark(op, "leftover", 0, schedule.ONE_THREAD, {"threads": 1})
+    imageneeds.mark_less_shared(module)
     captures.slim(module)
     hostcheck.check(module)
     mlir.verify(module, "tensor-level lowering")
