@@ -108,6 +108,19 @@ def test_marks_of_loops_reach_the_assembly(tools: Toolchain) -> None:
 NOT_UNROLLED = "{llvm.loop_annotation = #llvm.loop_annotation<unroll = <disable = true>>}"
 
 
+@pytest.mark.parametrize(
+    ("kind", "count"), [("f32", 1), ("f16", 1), ("bf16", 1), ("i8", 1), ("vector<3xi8>", 3), ("vector<4xf32>", 4)]
+)
+def test_threads_exchange_values_of_any_width(kind: str, count: int) -> None:
+    element = kind.split("x")[-1].rstrip(">")
+    load, store = ("vector.load", "vector.store") if "<" in kind else ("memref.load", "memref.store")
+    types = f"memref<?x{element}>" + (f", {kind}" if "<" in kind else "")
+    body = f"%one = arith.constant 1 : i32\n%w = arith.constant 32 : i32\n%v = {load} %a[%i] : {types}\n"
+    body += f"%r, %there = gpu.shuffle down %v, %one, %w : {kind}\n{store} %r, %a[%i] : {types}"
+    text = str(lowered(kernel(body, f"%a: memref<?x{element}>")))
+    assert text.count("nvvm.shfl.sync") == count
+
+
 def translated(source: str, tools: Toolchain) -> str:
     with mlir.context() as ctx:
         lowering = Lowering(device.isolate(mlir.parse(source.encode(), PATH, ctx)))

@@ -2,7 +2,8 @@
 
 In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications, maxima, minima
 and fused multiply-adds of floats are the hardware's, and so are exponentials that may be rough, reductions over a
-subgroup are exchanges between threads, and reductions over a block that all threads reach are marked as such.
+subgroup are exchanges between threads, which go by 32 or 64 bits, and reductions over a block that all threads reach
+are marked as such.
 """
 
 from __future__ import annotations
@@ -86,20 +87,42 @@ def _number(op: mlir.Operation, name: str, default: int) -> int:
 
 def exchanged(value: mlir.Value, step: int) -> mlir.Value:
     """The value of the thread whose number differs in the bit ``step``."""
-    kind = value.type
     i32 = ir.IntegerType.get_signless(32)
-    bits: int = kind.width
-    integer = ir.IntegerType.get_signless(bits)
-    narrow = bits not in _SHUFFLED_BITS
-    if narrow:
-        value = value if kind == integer else arith.BitcastOp(integer, value).result
-        value = arith.ExtUIOp(i32, value).result
     distance, width = (arith.ConstantOp(i32, number).result for number in (step, WARP))
-    got = gpu.ShuffleOp(value, distance, width, gpu.ShuffleMode.XOR).results[0]
-    if not narrow:
-        return got
+    return _carried(value, lambda sent: gpu.ShuffleOp(sent, distance, width, gpu.ShuffleMode.XOR).results[0])
+
+
+def _carried(value: mlir.Value, send: Callable[[mlir.Value], mlir.Value]) -> mlir.Value:
+    """What another thread sends, of a type that instructions can exchange: narrow values travel in 32 bits."""
+    kind = value.type
+    if kind.width >= min(_SHUFFLED_BITS):
+        return send(value)
+    integer = ir.IntegerType.get_signless(kind.width)
+    value = value if kind == integer else arith.BitcastOp(integer, value).result
+    got = send(arith.ExtUIOp(ir.IntegerType.get_signless(min(_SHUFFLED_BITS)), value).result)
     got = arith.TruncIOp(integer, got).result
     return got if kind == integer else arith.BitcastOp(kind, got).result
+
+
+def _shuffle(op: mlir.Operation) -> None:
+    """Of numbers that no instruction exchanges as they are, and of vectors of them."""
+    value, *where = op.operands
+    kind = value.type
+    if isinstance(kind, ir.VectorType | ir.IntegerType | ir.FloatType) and not _is_shuffled(kind):
+        sent: list[ir.Operation] = []
+
+        def send(part: mlir.Value) -> mlir.Value:
+            results = [part.type, op.results[1].type]
+            sent.append(ir.Operation.create("gpu.shuffle", results, [part, *where], {"mode": op.attributes["mode"]}))
+            return sent[-1].results[0]
+
+        got = _by_elements(lambda part: _carried(part, send), value)
+        op.results[1].replace_all_uses_with(sent[0].results[1])
+        _replace(op, got)
+
+
+def _is_shuffled(kind: ir.Type) -> bool:
+    return not isinstance(kind, ir.VectorType) and kind.width in _SHUFFLED_BITS
 
 
 def _extreme(op: mlir.Operation) -> None:
@@ -207,6 +230,7 @@ _EXTREMA = {
 _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "arith.divf": _quotient,
     "gpu.all_reduce": _mark_uniform,
+    "gpu.shuffle": _shuffle,
     "gpu.subgroup_reduce": _subgroup_reduce,
     "math.fma": _multiply_add,
     integerpowers.POWER: integerpowers.expand,
