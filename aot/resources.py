@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 
@@ -31,8 +32,9 @@ def examples() -> Path:
     return _folder("examples")
 
 
+@functools.cache
 def digest(folder: Path, pattern: str = "*") -> str:
-    """The digest of all files in a folder whose names fit, by their paths in it."""
+    """The digest of all files in a folder whose names fit, by their paths in it; they are read once in a process."""
     found = hashlib.sha256()
     for file in sorted(path for path in folder.rglob(pattern) if path.is_file() and not path.name.startswith(".")):
         data = file.read_bytes()

@@ -9,6 +9,7 @@ PosixPath('/home/me/build/wheel/runtime')
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import threading
@@ -44,52 +45,52 @@ class Runtime:
     levels: Levels
     place: Path
     """Folder of the wheel."""
-    _compiling: Future[Objects] | None = None
+    _entry: Future[Objects | None] | None = None
+    """None in it: the folder has them."""
 
     def begin(self) -> None:
-        """Has compiled, beside whatever is done meanwhile, what neither the wheel's folder nor the cache holds."""
-        if self._compiling is None and not _is_steered() and not self._found():
-            self._compiling = Future()
-            threading.Thread(target=_compile, args=(self._compiling,)).start()
+        """Has them looked for, or compiled, beside whatever is done meanwhile."""
+        if self._entry is None and not _is_steered():
+            self._entry = Future()
+            threading.Thread(target=self._make, args=(self._entry,)).start()
 
     def folder(self) -> Path | None:
         """The objects' folder; None where CMake is steered, and compiles them itself. PackageError if that fails."""
         self.begin()
-        if self._compiling is not None:
-            made = self._compiling.result()
-            self._write(made)
-            self.levels.put(_key(), codec.encode(made))
-            self._compiling = None
-        return None if _is_steered() else self._objects.resolve()
+        if self._entry is None:
+            return None
+        objects, made = self.place / "runtime", self._entry.result()
+        if made is not None:
+            fileset.write_tree(dict(zip(made.names, made.data, strict=True)), objects)
+            self._stamp.write("", [objects / name for name in made.names])
+        return objects.resolve()
 
-    @property
-    def _objects(self) -> Path:
-        return self.place / "runtime"
+    def _make(self, entry: Future[Objects | None]) -> None:
+        try:
+            entry.set_result(None if self._stamp.read(str) is not None else self._objects())
+        except BaseException as error:  # raised where the objects are waited for
+            entry.set_exception(error)
 
-    def _stamp(self) -> Stamp:
-        return Stamp(self.place / "runtime.json", _key())
-
-    def _found(self) -> bool:
-        """Whether the folder has them, or has them now."""
-        if self._stamp().read(str) is not None:
-            return True
-        entry = self.levels.get(_key())
-        if entry is not None:
-            self._write(codec.decode(entry, Objects))
-        return entry is not None
-
-    def _write(self, made: Objects) -> None:
-        fileset.write_tree(dict(zip(made.names, made.data, strict=True)), self._objects)
-        self._stamp().write("", [self._objects / name for name in made.names])
-
-
-def _compile(made: Future[Objects]) -> None:
-    try:
+    def _objects(self) -> Objects:
+        """The cache's, or new ones."""
+        found = self.levels.get(self._key)
+        if found is not None:
+            return codec.decode(found, Objects)
         # Not in the work folder, where jobs may be short of space.
         with scratch.folder("runtime") as folder:
-            made.set_result(_compiled(folder))
-    except BaseException as error:  # raised where the objects are waited for
-        made.set_exception(error)
+            made = _compiled(folder)
+        self.levels.put(self._key, codec.encode(made))
+        return made
+
+    @functools.cached_property
+    def _key(self) -> str:
+        """The digest of what the objects are made from, and with."""
+        made_with = f"{packid.identity()} {ccompiler.FLAGS}"
+        return hashlib.sha256(f"runtime {made_with} {resources.digest(resources.templates())}".encode()).hexdigest()
+
+    @property
+    def _stamp(self) -> Stamp:
+        return Stamp(self.place / "runtime.json", self._key)
 
 
 def _compiled(folder: Path) -> Objects:
@@ -115,9 +116,3 @@ def _object(unit: Path) -> bytes:
 
 def _is_steered() -> bool:
     return any(name in _STEERING or name.startswith(_PREFIX) for name in os.environ)
-
-
-def _key() -> str:
-    """The digest of what they are made from, and with."""
-    made_with = f"{packid.identity()} {ccompiler.FLAGS}"
-    return hashlib.sha256(f"runtime {made_with} {resources.digest(resources.templates())}".encode()).hexdigest()
