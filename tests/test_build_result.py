@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builtpackage import Built, Heard
 
-from aot import buildnotes, buildresult, pipeline
+from aot import bench, buildnotes, buildresult, pipeline
 from aot.buildresult import BuildResult, BuiltSource
 
 
@@ -97,6 +97,23 @@ def test_one_note_says_that_fast_schedules_are_off(
     ]
     buildnotes.tell_notes(dataclasses.replace(RESULT, sources=tuple(sources)), (), heard)
     assert [each.partition(".mlir: ")[2] or each for each in heard.notes] == notes
+
+
+def test_a_package_knows_that_fast_schedules_were_off() -> None:
+    """Those that were built before there was the word say nothing of it."""
+    modules = [
+        {"name": "older", "general": ["f: linalg.generic: a contraction"]},
+        {"name": "fast", "schedules": "fast", "general": ["f: linalg.generic: a contraction"]},
+        {"name": "kernels", "schedules": "general", "general": []},
+        *({"name": name, "schedules": "general", "general": list(GENERAL)} for name in "abcd"),
+    ]
+    assert list(told.slower_modules({"modules": modules[:3]})) == []
+    (few,) = told.slower_modules({"modules": modules[:4]})
+    (many,) = told.slower_modules({"modules": modules})
+    assert few == "general schedules for a: kernels are slower than by default"
+    assert many == "general schedules for 4 of 7 sources: kernels are slower than by default"
+    timed = bench.Benched("k", "1", "a GPU", None, None, (), (few,))
+    assert bench.remarks(timed) == [few]
 
 
 def test_what_was_asked_for_and_left_out_is_a_note() -> None:
