@@ -107,9 +107,9 @@ def test_a_package_knows_that_fast_schedules_were_off() -> None:
         {"name": "kernels", "schedules": "general", "general": []},
         *({"name": name, "schedules": "general", "general": list(GENERAL)} for name in "abcd"),
     ]
-    assert list(told.slower_modules({"modules": modules[:3]})) == []
-    (few,) = told.slower_modules({"modules": modules[:4]})
-    (many,) = told.slower_modules({"modules": modules})
+    assert list(buildnotes.slower_modules({"modules": modules[:3]})) == []
+    (few,) = buildnotes.slower_modules({"modules": modules[:4]})
+    (many,) = buildnotes.slower_modules({"modules": modules})
     assert few == "general schedules for a: kernels are slower than by default"
     assert many == "general schedules for 4 of 7 sources: kernels are slower than by default"
     timed = bench.Benched("k", "1", "a GPU", None, None, (), (few,))
