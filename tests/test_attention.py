@@ -96,6 +96,85 @@ def test_keys_up_to_the_query_by_numbers_that_may_wrap(bits: int) -> None:
     np.testing.assert_allclose(got.astype("f8"), want, rtol=2e-3, atol=2e-3)
 
 
+CAUSAL = """%seen = arith.cmpi ule, %j, %i : index
+    %u = arith.select %seen, %t, %nothing : f32"""
+WIDE = (
+    "%a = arith.index_cast %i : index to i64\n%b = arith.index_cast %j : index to i64\n%d = arith.subi %b, %a : i64\n"
+)
+NUMBERS = """%zero = arith.constant 0 : i64
+  %true = arith.constant true
+  %one = arith.constant 1 : index
+  %low = arith.constant -3.0e38 : f32
+  %minus = arith.constant -9.0 : f32
+  """
+WINDOW = """%seen = arith.cmpi ule, %j, %i : index
+    %w = arith.constant 16 : index
+    %end = arith.addi %j, %w : index
+    %near = arith.cmpi ugt, %end, %i : index
+    %both = arith.andi %seen, %near : i1
+    %u = arith.select %both, %t, {low} : f32"""
+AS_MASKS_ARE_WRITTEN = [
+    (
+        "added",
+        f"{CAUSAL.replace('%t, %nothing', '%z, %nothing').replace('%u =', '%m =')}\n%u = arith.addf %t, %m : f32",
+        0,
+    ),
+    (
+        "in f16",
+        """%c = arith.cmpi slt, %i, %j : index
+    %least = arith.constant -65504.0 : f16
+    %half = arith.truncf %t : f32 to f16
+    %m = arith.select %c, %least, %half : f16
+    %u = arith.extf %m : f16 to f32""",
+        0,
+    ),
+    ("a difference", f"{WIDE}%c = arith.cmpi sgt, %d, %zero : i64\n%u = arith.select %c, %low, %t : f32", 0),
+    (
+        "what is not hidden",
+        f"{WIDE}%c = arith.cmpi sgt, %d, %zero : i64\n%seen = arith.xori %c, %true : i1\n"
+        "%u = arith.select %seen, %t, %nothing : f32",
+        0,
+    ),
+    ("near keys", WINDOW.format(low="%low"), 0),
+    ("not its own", CAUSAL.replace("ule", "ult"), -1),
+    ("not its own, by low numbers", CAUSAL.replace("ule", "ult").replace("%nothing", "%low"), None),
+    (
+        "one more",
+        CAUSAL.replace("%j, %i", "%j, %x1").replace("%seen", "%x1 = arith.addi %i, %one : index\n%seen", 1),
+        None,
+    ),
+    (
+        "a difference without sign",
+        f"{WIDE}%c = arith.cmpi ugt, %d, %zero : i64\n%u = arith.select %c, %low, %t : f32",
+        None,
+    ),
+    ("low scores", CAUSAL.replace("%nothing", "%minus"), None),
+]
+
+
+@pytest.mark.parametrize(
+    ("form", "behind"), [row[1:] for row in AS_MASKS_ARE_WRITTEN], ids=[row[0] for row in AS_MASKS_ARE_WRITTEN]
+)
+def test_keys_that_are_hidden_are_left_out_however_it_is_written(form: str, behind: int | None) -> None:
+    """``behind``: the last key that a query sees, less its own place; None if scores of others count, too."""
+    of = Attention(group=1, mask="causal")
+    assert CAUSAL in of.text()
+    text = of.text().replace("%nothing = arith", f"{NUMBERS}%nothing = arith").replace(CAUSAL, form)
+    assert any(", causal" in each for each in tiles(chosen(text, ((8, 0),)), "mma-flash")) == (behind is not None)
+    if behind is None:
+        return
+    arrays = inputs(of, 1, 70, 150)
+    distances = np.arange(150) - np.arange(70)[:, None]
+    seen = (distances <= behind) & (distances > (-16 if "near" in form else -np.inf))
+    scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
+    with np.errstate(invalid="ignore"):
+        scores = np.where(seen, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
+    got = build(text, options=AMPERE).call("f", *arrays).results[0]
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=2e-3, atol=2e-3)
+
+
 def test_a_mask_from_memory() -> None:
     """Where no key is left, the softmax is no number, as the source has it."""
     of = Attention(group=1, mask="array")

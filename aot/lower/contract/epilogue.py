@@ -62,6 +62,8 @@ class Step:
     """For each of its loops the index, among ``batch..., m, n``, that it is."""
     narrow: bool = False
     """Whether nothing but narrow floats are stored in the end: divisions and exponentials may be the hardware's."""
+    known: tuple[tuple[ir.Value, bool], ...] = ()
+    """Conditions of the body that always hold, or never."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,17 +169,20 @@ def _loaded(array: Array, at: Place) -> ir.Value:
 def _step(step: Step, at: Place, memo: dict[object, ir.Value]) -> list[ir.Value]:
     arguments = [None if each is None else _value(each, at, memo) for each in step.inputs]
     if at.width == 1:
-        return bodies.evaluate(step.body, arguments, lambda loop: at.indices[step.loops[loop]], step.yielded)
+        return bodies.evaluate(
+            step.body, arguments, lambda loop: at.indices[step.loops[loop]], step.yielded, dict(step.known)
+        )
     if bodies.is_vectorial(step.body, step.yielded):
         return bodies.evaluate_vector(
             *(step.body, arguments, lambda loop: _lanes(at, step.loops[loop]), step.yielded, at.width),
             approximate=step.narrow,
+            known=dict(step.known),
         )
     rows = []
     for number in range(at.width):
         mine = [None if each is None else _lane(each, number) for each in arguments]
         here = Place(at.batch, at.row, bodies.plus(at.column, number))
-        rows.append(bodies.evaluate(step.body, mine, _indices(step, here), step.yielded))
+        rows.append(bodies.evaluate(step.body, mine, _indices(step, here), step.yielded, dict(step.known)))
     return [bodies.pack([row[number] for row in rows]) for number in range(len(step.yielded))]
 
 

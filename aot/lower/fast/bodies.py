@@ -8,7 +8,8 @@ computed at the insertion point. Vectors keep the code small: the back end takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from mlir import ir
 from mlir.dialects import arith, vector
@@ -25,11 +26,19 @@ _VECTOR_DIALECTS = frozenset({"arith", "math"})
 
 
 def evaluate(
-    body: ir.Block, arguments: Sequence[ir.Value | None], index: Index, wanted: Sequence[ir.Value]
+    body: ir.Block,
+    arguments: Sequence[ir.Value | None],
+    index: Index,
+    wanted: Sequence[ir.Value],
+    known: Mapping[ir.Value, bool] = MappingProxyType({}),
 ) -> list[ir.Value]:
-    """Values of the body for one element; operations that they do not need are left out."""
+    """Values of the body for one element; operations that they do not need are left out.
+
+    ``known``: conditions of the body that always hold, or never.
+    """
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
-    for op in _needed(body, wanted):
+    values |= {condition: _truth(holds) for condition, holds in known.items()}
+    for op in _needed(body, wanted, known):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
@@ -51,6 +60,7 @@ def evaluate_vector(
     width: int,
     *,
     approximate: bool = False,
+    known: Mapping[ir.Value, bool] = MappingProxyType({}),
 ) -> list[ir.Value]:
     """The same for ``width`` elements; results are vectors.
 
@@ -58,8 +68,8 @@ def evaluate_vector(
     ``approximate``: nothing but narrow floats come out of it in the end.
     """
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
-
-    for op in _needed(body, wanted):
+    values |= {condition: _truth(holds) for condition, holds in known.items()}
+    for op in _needed(body, wanted, known):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
@@ -184,12 +194,16 @@ def modulo(value: ir.Value, number: int) -> ir.Value:
     return arith.AndIOp(value, rtcalls.index(number - 1)).result
 
 
-def _needed(body: ir.Block, wanted: Sequence[ir.Value]) -> list[ir.Operation]:
-    """Operations that the values come from, in order."""
+def _truth(holds: bool) -> ir.Value:
+    return arith.ConstantOp(ir.IntegerType.get_signless(1), int(holds)).result
+
+
+def _needed(body: ir.Block, wanted: Sequence[ir.Value], known: Collection[ir.Value] = ()) -> list[ir.Operation]:
+    """Operations that the values come from, in order; not those of what is known."""
     live = set(wanted)
     found = []
     for op in reversed([each.operation for each in body.operations][:-1]):
-        if any(result in live for result in op.results):
+        if any(result in live and result not in known for result in op.results):
             found.append(op)
             live.update(value for inner in mlir.walk(op) for value in inner.operands)
     return found[::-1]
