@@ -3,7 +3,8 @@
 In: the kernel; a tile of queries. Out: the code that waits for keys and values, computes, and stores.
 
 The scores of the next piece, or of the next tile's first one, are begun before the sum with this one's weights, so that
-tensor cores work while weights are computed; weights stay in registers, as the sum's left factor.
+tensor cores work while weights are computed; weights stay in registers, as the sum's left factor. Two warpgroups take
+turns: while one computes exponentials, which one at a time keeps busy, the other's products run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mlir.dialects import arith, llvm, scf, vector
 from aot.lower.contract import hopper, instructions, onlinesoftmax, registers
 from aot.lower.contract.boxes import DEPTH, Boxes
 from aot.lower.contract.epilogue import Place
-from aot.lower.contract.flashjob import KEY, VALUE, State, Tile
+from aot.lower.contract.flashjob import KEY, VALUE, State, Tile, Turns
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP, WARPGROUP
 from aot.lower.contract.instructions import Kind
 from aot.lower.contract.words import Word, constant
@@ -33,7 +34,7 @@ class Consumer:
     """The code of one warpgroup."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.kernel, self.job, self.ring = kernel, kernel.job, kernel.ring
+        self.kernel, self.job, self.ring, self.turns = kernel, kernel.job, kernel.ring, Turns(kernel.shape)
         self.kind = Kind(str(self.job.scores.left.element), 2, "f32")
         self.keys, self.stages = self.job.shape.keys, self.job.shape.stages
         self.undefined = llvm.UndefOp(hopper.sums(self.keys)).result
@@ -45,6 +46,7 @@ class Consumer:
         scores = self._begin_scores(self._await(KEY, zero), self._queries(zero))
         hopper.await_products(0)
         hopper.when(leads, lambda: hopper.arrive(self.ring.empty(KEY, zero)))
+        self.turns.begin(self.kernel.group)
         begin = [zero.value, zero.value, scores]
         loop = scf.WhileOp([each.type for each in begin], begin)
         # The first tile is always there; the one that leaves says whether another one is.
@@ -143,24 +145,30 @@ class Consumer:
         number, more = self.used + piece, self.more if last else None
         scores = self._scores(piece, state.scores, last=last)
         rows = [[scores[n] for n in range(len(scores)) if n % 4 // 2 == half] for half in range(2)]
-        done = [onlinesoftmax.add(each, row, self.job.scale) for each, row in zip(rows, state.rows, strict=True)]
-        weights = [done[n % 4 // 2].weights[n // 4 * 2 + n % 2] for n in range(len(scores))]
+        begun = onlinesoftmax.begun(rows, state.rows, self.job.scale)
+        done = [onlinesoftmax.weighed(each, row, self.job.scale) for each, row in zip(rows, begun.rows, strict=True)]
+        weights = [done[n % 4 // 2][0][n // 4 * 2 + n % 2] for n in range(len(scores))]
         # The sums with the weights before are done from here on.
         hopper.await_products(0)
         before = arith.CmpIOp(arith.CmpIPredicate.ne, piece.value, constant(0).value).result
         self._release(VALUE, number - 1, before)
         words = self._packed(registers.held(weights))
-        sums = [arith.MulFOp(value, done[n % 4 // 2].factor).result for n, value in enumerate(state.sums)]
+        sums = begun.multiplied(state.sums)
         together = registers.held([*sums, *words])
         sums, words = together[: len(sums)], together[len(sums) :]
-        following = self._begin_scores(self._await_next(number + 1, last=last), self.left)
-        sums = self._begin_sums(self._await(VALUE, number), words, sums)
+        keys = self._await_next(number + 1, last=last)
+        self.turns.take(self.consumer)
+        following = self._begin_scores(keys, self.left)
+        # Waiting, if for nothing, keeps exponentials ahead, beside the scores: ptxas moves them no further.
+        values = self._await(VALUE, number)
+        self.turns.give(self.consumer)
+        sums = self._begin_sums(values, words, sums)
         hopper.await_products(1)
         self._release(KEY, number + 1, more)
         if last:
             hopper.await_products(0)
             self._release(VALUE, number)
-        return State(following, sums, (done[0].row, done[1].row))
+        return State(following, sums, (done[0][1], done[1][1]))
 
     def _await_next(self, number: Word, *, last: bool) -> Word:
         """Wait for a piece of keys, behind the last one with its queries and if there is one; its place in the ring."""

@@ -22,6 +22,8 @@ _ROWS = 64
 KEY, VALUE = 0, 1
 """The two rings."""
 _BARRIER = 8
+_PAIR = 2
+"""Warpgroups that wait for each other."""
 PLACE_BYTES = 8 * WORD
 """Of a Tile in shared memory: as many words as there can be."""
 
@@ -207,3 +209,30 @@ class Ring:
                 hopper.make_barrier(self.full(side, constant(slot)), 1)
                 hopper.make_barrier(self.empty(side, constant(slot)), self.groups)
         hopper.fence_made_barriers()
+
+
+class Turns:
+    """One of two warpgroups at a time computes weights; three fill the multiprocessor without."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.groups, self.taken = shape.groups, shape.groups == _PAIR
+
+    def begin(self, group: Word) -> None:
+        """The first one may, as if the last one, with this number, had just been at it."""
+        if self.taken:
+            hopper.when(group.equals(self.groups), lambda: hopper.warpgroup_arrive(self._barrier(constant(0)), _PAIR))
+
+    def take(self, consumer: Word) -> None:
+        """Wait until the one before has its weights."""
+        if self.taken:
+            hopper.warpgroup_sync(self._barrier(consumer), _PAIR)
+
+    def give(self, consumer: Word) -> None:
+        """Let the next one go on."""
+        if self.taken:
+            following = (consumer + 1).where(consumer.below(self.groups - 1), 0)
+            hopper.warpgroup_arrive(self._barrier(following), _PAIR)
+
+    def _barrier(self, consumer: Word) -> Word:
+        """Behind those of the stores."""
+        return consumer + (1 + self.groups)

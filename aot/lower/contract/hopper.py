@@ -163,6 +163,11 @@ def warpgroup_sync(number: Word, groups: int = 1) -> None:
     nvvm.BarrierOp(None, barrierId=number.value, numberOfThreads=constant(groups * WARPGROUP).value)
 
 
+def warpgroup_arrive(number: Word, groups: int) -> None:
+    """Let those that wait at such a barrier of some warpgroups go on, as far as this one is concerned."""
+    nvvm.BarrierArriveOp(constant(groups * WARPGROUP).value, barrierId=number.value)
+
+
 def registers(count: int, *, more: bool) -> None:
     """Give registers back, or take what others gave."""
     action = ir.Attribute.parse(f"#nvvm<action {'increase' if more else 'decrease'}>")

@@ -1,7 +1,8 @@
 """Softmax of rows that come piece by piece, each thread having some columns of a row.
 
 In: a thread's scores of a piece, and what it knows of the row so far. Out: weights relative to the largest score so
-far, new knowledge, and the factor that what was summed up before has to be multiplied with.
+far, or to one that is not far from it, new knowledge, and the factor that what was summed up before has to be
+multiplied with.
 
 A row of nothing but minus infinity so far counts from 0, so that its weights are 0 and not NaN; if nothing else comes,
 the sum of its weights stays 0, and 0 / 0 is what the softmax of such a row is.
@@ -14,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, llvm
+from mlir.dialects import arith, llvm, scf
 
 from aot.lower import devicemath
+from aot.lower.contract import instructions
 from aot.lower.contract.words import Word, constant
 from aot.lower.fast import bodies
 
@@ -42,12 +44,24 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """One row's part of a piece."""
+class Begun:
+    """A thread's two rows before the weights of one more piece."""
 
-    weights: list[ir.Value]
-    row: Row
-    factor: ir.Value
+    rows: list[Row]
+    """What they count from is not far from their largest scores."""
+    moved: ir.Value
+    """Whether one in the warp counts from another score than before."""
+    factors: list[ir.Value]
+    """What was summed up before has to be multiplied with, if so."""
+
+    def multiplied(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """Sums of values, two neighbours of a row and two of the other in turn."""
+        branch = scf.IfOp(self.moved, [each.type for each in sums], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            scf.YieldOp([arith.MulFOp(value, self.factors[n % 4 // 2]).result for n, value in enumerate(sums)])
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp(list(sums))
+        return list(branch.results)
 
 
 def start() -> Row:
@@ -60,16 +74,34 @@ def number(value: float) -> ir.Value:
     return arith.ConstantOp(ir.F32Type.get(), value).result
 
 
-def add(scores: Sequence[ir.Value], row: Row, scale: float) -> Piece:
-    """One more piece of a row, whose scores are still to be multiplied with a positive number."""
-    begun, before = moved(row, largest(scores, row), scale)
-    weights, whole_row = weighed(scores, begun, scale)
-    return Piece(weights, whole_row, before)
+def highest(scores: Sequence[ir.Value]) -> ir.Value:
+    """The largest of a thread's scores."""
+    return _folded(_larger, scores)
+
+
+def begun(scores: Sequence[Sequence[ir.Value]], rows: Sequence[Row], scale: float) -> Begun:
+    """Two rows, counted from their largest scores if one is far from what its row counts from.
+
+    That is seldom so after some pieces. A thread's own scores say it: else neither the row's largest one is needed, nor
+    products of all sums.
+    """
+    pairs = [(row, highest(each)) for row, each in zip(rows, scores, strict=True)]
+    far = instructions.any_lane([is_far(row, score, scale) for row, score in pairs])
+    before = [*(value for row in rows for value in (row.largest, row.total)), number(1.0), number(1.0)]
+    branch = scf.IfOp(far, [each.type for each in before], has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        found = [moved(row, largest([score], row), scale) for row, score in pairs]
+        after = [value for row, _ in found for value in (row.largest, row.total)]
+        scf.YieldOp([*after, *(factor for _, factor in found)])
+    with ir.InsertionPoint(branch.else_block):
+        scf.YieldOp(before)
+    a, b, c, d, *factors = branch.results
+    return Begun([Row(a, b), Row(c, d)], far, factors)
 
 
 def largest(scores: Sequence[ir.Value], row: Row) -> ir.Value:
     """The largest score so far."""
-    return _larger(row.largest, across(_folded(_larger, scores), _larger))
+    return _larger(row.largest, across(highest(scores), _larger))
 
 
 def is_far(row: Row, score: ir.Value, scale: float) -> ir.Value:
