@@ -49,6 +49,13 @@ _SCORES = {
     %seen = arith.cmpi ule, %j, %i : index
     %u = arith.select %seen, %t, %nothing : f32
     linalg.yield %u : f32""",
+    "causal-half": """%half = arith.truncf %t : f32 to {t}
+    %i = linalg.index 3 : index
+    %j = linalg.index 4 : index
+    %behind = arith.cmpi sgt, %j, %i : index
+    %chosen = arith.select %behind, %lowest, %half : {t}
+    %u = arith.extf %chosen : {t} to f32
+    linalg.yield %u : f32""",
     "array": """%u = arith.addf %t, %a : f32
     linalg.yield %u : f32""",
     "causal-array": """%added = arith.addf %t, %a : f32
@@ -58,10 +65,12 @@ _SCORES = {
     %u = arith.select %seen, %added, %nothing : f32
     linalg.yield %u : f32""",
 }
+_LOWEST = {"f16": "-6.550400e+04", "bf16": "-3.389531e+38"}
 _FUNCTION = """
 func.func @f(%q: {q}, %k: {k}, %v: {v}, {mask}%o: {o}) -> {o} {{
   %z = arith.constant 0.0 : f32
   %nothing = arith.constant 0xFF800000 : f32
+  %lowest = arith.constant {lowest} : {t}
   %scale = arith.constant {scale} : f32
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -115,7 +124,7 @@ class Attention:
     depth: int = 32
     width: int = 32
     mask: str = ""
-    """``causal``, ``array``, ``causal-array``, or none."""
+    """``causal``, ``causal-half`` (by the least number of 16 bits), ``array``, ``causal-array``, or none."""
 
     @property
     def source(self) -> str:
@@ -141,7 +150,9 @@ class Attention:
             parallel=_PARALLEL,
             product=_PRODUCT.format(t=t),
             narrow=_NARROW.format(t=t),
-            score=_SCORES[self.mask],
+            score=_SCORES[self.mask].format(t=t),
+            lowest=_LOWEST[t],
+            t=t,
             scale=SCALE,
             mask=f"%mask: {array}, " if has_array else "",
             mask_map="#mask, " if has_array else "",

@@ -15,6 +15,7 @@ from attention_source import Attention
 SOURCES = {
     "full": Attention(depth=128, width=128),
     "causal": Attention("bf16", depth=64, width=64, mask="causal"),
+    "half": Attention(depth=64, width=64, mask="causal-half"),
     "masked": Attention(depth=64, width=64, mask="array"),
     "both": Attention(depth=128, width=128, mask="causal-array"),
     "odd": Attention(depth=80, width=48),
