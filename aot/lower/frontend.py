@@ -80,6 +80,8 @@ _FUSE_ONCE = (
 )
 FUSE = _FUSE_ONCE * 2
 
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
 _COMPOSITES = frozenset(
     {"linalg.softmax", "linalg.winograd_filter_transform"}
     | {"linalg.winograd_input_transform", "linalg.winograd_output_transform"}
@@ -245,15 +247,23 @@ def clean(module: ir.Module) -> None:
 
 
 def separate_fills(module: ir.Module) -> None:
-    """A tensor of its own for each use of an empty or filled one.
+    """A tensor of its own for each use of an empty or filled one, of another shape or not.
 
     They look alike to common subexpression elimination, but a shared one can be written in place only once: all
     other uses would get a copy of its contents.
     """
-    for name in ("linalg.fill", "tensor.empty"):
-        for op in [each for each in mlir.walk(module) if each.name == name and len(each.results)]:
+    for name in ("linalg.fill", *_RESHAPES, "tensor.empty"):
+        for op in [each for each in mlir.walk(module) if each.name == name and _is_fresh(each)]:
             for use in list(op.results[0].uses):
                 user = use.owner.operation
                 with ir.InsertionPoint(user):
                     user.operands[use.operand_number] = op.clone().operation.results[0]
             op.erase()
+
+
+def _is_fresh(op: ir.Operation) -> bool:
+    """Whether it makes a tensor; of reshapes only one of an empty tensor."""
+    if op.name not in _RESHAPES:
+        return bool(len(op.results))
+    made_by = mlir.owner(op.operands[0])
+    return not isinstance(made_by, ir.Block) and made_by.name == "tensor.empty"

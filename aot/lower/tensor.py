@@ -41,6 +41,7 @@ from aot.lower import (
     numerics,
     powers,
     precision,
+    repeatedheads,
     resultextents,
     results,
     scaledfloats,
@@ -155,6 +156,7 @@ def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options
     turnedfactors.fold(module)
     frontend.fuse(module)
     keptdims.drop(module)
+    repeatedheads.split(module)
     shapecheck.insert(module, functions)
     results.aim(module, functions)
     frontend.clean(module)

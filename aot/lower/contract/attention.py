@@ -223,7 +223,9 @@ def _drop_views(memory: ir.Value) -> None:
     """Erase views of some memory that nothing uses: they were made with the problems, for what is not stored now."""
     for use in list(memory.uses):
         user = use.owner.operation
-        if user.name in _VIEWS and not any(list(result.uses) for result in user.results):
+        if user.name in hazards.SAME_ORDER:
+            _drop_views(user.results[0])
+        elif user.name in _VIEWS and not any(list(result.uses) for result in user.results):
             user.erase()
 
 

@@ -195,7 +195,7 @@ def _is_least(name: str, value: float) -> bool:
 def _is_closed(chain: Chain, own: list[ir.Value]) -> bool:
     """Whether nobody else sees the memory between, and nothing else happens between the operations."""
     members = set(chain.operations)
-    if any(not list(hazards.only_used_by(memory, members)) for memory in own):
+    if any(not list(hazards.only_used_by(hazards.whole(memory), members)) for memory in own):
         return False
     block = [each.operation for each in chain.output.last.block.operations]
     first = min(block.index(op) for op in members)

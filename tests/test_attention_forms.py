@@ -1,0 +1,145 @@
+"""Attention as front ends write it becomes one kernel, and is right: heads of keys that are repeated for queries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpurun import build
+from test_attention import AMPERE
+from test_hopper import chosen, tiles
+
+REPEATED = """
+#four = affine_map<(b, h, m, n) -> (b, h, m, n)>
+#row = affine_map<(b, h, m, n) -> (b, h, m, 0)>
+#one = affine_map<(b, h, g, n, d) -> (b, h, 0, n, d)>
+#five = affine_map<(b, h, g, n, d) -> (b, h, g, n, d)>
+#three = affine_map<(b, h, g, n, d) -> (b, h, n, d)>
+func.func @f(%q: tensor<?x6x?x32xf16>, %k: tensor<?x2x?x32xf16>, %v: tensor<?x2x?x32xf16>) -> tensor<?x6x?x32xf16> {{
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c6 = arith.constant 6 : index
+  %z = arith.constant 0.0 : f32
+  %zh = arith.constant 0.0 : f16
+  %least = arith.constant 0xFF800000 : f32
+  %low = arith.constant -65504.0 : f16
+  %scale = arith.constant 0.125 : f16
+  %b = tensor.dim %q, %c0 : tensor<?x6x?x32xf16>
+  %m = tensor.dim %q, %c2 : tensor<?x6x?x32xf16>
+  %n = tensor.dim %k, %c2 : tensor<?x2x?x32xf16>
+  %bh = arith.muli %b, %c6 : index
+{repeats}
+  %et = tensor.empty(%b, %n) : tensor<?x6x32x?xf16>
+  %kt = linalg.transpose ins(%kc : tensor<?x6x?x32xf16>) outs(%et : tensor<?x6x32x?xf16>) permutation = [0, 1, 3, 2]
+  %q3 = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<?x6x?x32xf16> into tensor<?x?x32xf16>
+  %k3 = tensor.collapse_shape %kt [[0, 1], [2], [3]] : tensor<?x6x32x?xf16> into tensor<?x32x?xf16>
+  %es = tensor.empty(%bh, %m, %n) : tensor<?x?x?xf16>
+  %fs = linalg.fill ins(%zh : f16) outs(%es : tensor<?x?x?xf16>) -> tensor<?x?x?xf16>
+  %s3 = linalg.batch_matmul ins(%q3, %k3 : tensor<?x?x32xf16>, tensor<?x32x?xf16>) outs(%fs : tensor<?x?x?xf16>)
+    -> tensor<?x?x?xf16>
+  %s4 = tensor.expand_shape %s3 [[0, 1], [2], [3]] output_shape [%b, 6, %m, %n] : tensor<?x?x?xf16>
+    into tensor<?x6x?x?xf16>
+  %ex = tensor.empty(%b, %m, %n) : tensor<?x6x?x?xf32>
+  %x = linalg.generic {{indexing_maps = [#four, #four],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%s4 : tensor<?x6x?x?xf16>) outs(%ex : tensor<?x6x?x?xf32>) {{
+  ^bb0(%a: f16, %old: f32):
+    %p = arith.mulf %a, %scale : f16
+    %i = linalg.index 2 : index
+    %j = linalg.index 3 : index
+    %behind = arith.cmpi sgt, %j, %i : index
+    %c = arith.select %behind, %low, %p : f16
+    %w = arith.extf %c : f16 to f32
+    linalg.yield %w : f32
+  }} -> tensor<?x6x?x?xf32>
+{most}
+  %powers = linalg.generic {{indexing_maps = [#four, {row}, #four],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%x, %most : tensor<?x6x?x?xf32>, {kind}) outs(%ex : tensor<?x6x?x?xf32>) {{
+  ^bb0(%a: f32, %l: f32, %old: f32):
+    %d = arith.subf %a, %l : f32
+    %p = math.exp %d : f32
+    linalg.yield %p : f32
+  }} -> tensor<?x6x?x?xf32>
+{all}
+  %eh = tensor.empty(%b, %m, %n) : tensor<?x6x?x?xf16>
+  %weights = linalg.generic {{indexing_maps = [#four, {row}, #four],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%powers, %all : tensor<?x6x?x?xf32>, {kind}) outs(%eh : tensor<?x6x?x?xf16>) {{
+  ^bb0(%a: f32, %l: f32, %old: f16):
+    %d = arith.divf %a, %l : f32
+    %p = arith.truncf %d : f32 to f16
+    linalg.yield %p : f16
+  }} -> tensor<?x6x?x?xf16>
+  %w3 = tensor.collapse_shape %weights [[0, 1], [2], [3]] : tensor<?x6x?x?xf16> into tensor<?x?x?xf16>
+  %v3 = tensor.collapse_shape %vc [[0, 1], [2], [3]] : tensor<?x6x?x32xf16> into tensor<?x?x32xf16>
+  %eo = tensor.empty(%bh, %m) : tensor<?x?x32xf16>
+  %fo = linalg.fill ins(%zh : f16) outs(%eo : tensor<?x?x32xf16>) -> tensor<?x?x32xf16>
+  %o3 = linalg.batch_matmul ins(%w3, %v3 : tensor<?x?x?xf16>, tensor<?x?x32xf16>) outs(%fo : tensor<?x?x32xf16>)
+    -> tensor<?x?x32xf16>
+  %o = tensor.expand_shape %o3 [[0, 1], [2], [3]] output_shape [%b, 6, %m, 32] : tensor<?x?x32xf16>
+    into tensor<?x6x?x32xf16>
+  return %o : tensor<?x6x?x32xf16>
+}}
+"""
+KEPT = """
+  %e{x} = tensor.empty(%b, %m) : tensor<?x6x?x1xf32>
+  %f{x} = linalg.fill ins({begin} : f32) outs(%e{x} : tensor<?x6x?x1xf32>) -> tensor<?x6x?x1xf32>
+  %{x} = linalg.generic {{indexing_maps = [#four, #row],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+      ins({value} : tensor<?x6x?x?xf32>) outs(%f{x} : tensor<?x6x?x1xf32>) {{
+  ^bb0(%a: f32, %old: f32):
+    %p = arith.{combine} %a, %old : f32
+    linalg.yield %p : f32
+  }} -> tensor<?x6x?x1xf32>"""
+REPEATED_ROWS = """
+  %e{x} = tensor.empty(%b, %m) : tensor<?x6x?xf32>
+  %f{x} = linalg.fill ins({begin} : f32) outs(%e{x} : tensor<?x6x?xf32>) -> tensor<?x6x?xf32>
+  %r{x} = linalg.reduce {{ arith.{combine} }} ins({value} : tensor<?x6x?x?xf32>) outs(%f{x} : tensor<?x6x?xf32>)
+    dimensions = [3]
+  %{x} = linalg.broadcast ins(%r{x} : tensor<?x6x?xf32>) outs(%ex : tensor<?x6x?x?xf32>) dimensions = [3]"""
+ROWS = {
+    "kept": {"row": "#row", "kind": "tensor<?x6x?x1xf32>", "reduction": KEPT},
+    "repeated": {"row": "#four", "kind": "tensor<?x6x?x?xf32>", "reduction": REPEATED_ROWS},
+}
+EXPANDED = """
+  %{x}e = tensor.expand_shape %{x} [[0], [1, 2], [3], [4]] output_shape [%b, 2, 1, %n, 32] : tensor<?x2x?x32xf16>
+    into tensor<?x2x1x?x32xf16>
+  %{x}m = tensor.empty(%b, %n) : tensor<?x2x3x?x32xf16>
+  %{x}r = linalg.generic {{indexing_maps = [#one, #five],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}}
+      ins(%{x}e : tensor<?x2x1x?x32xf16>) outs(%{x}m : tensor<?x2x3x?x32xf16>) {{
+  ^bb0(%a: f16, %old: f16):
+    linalg.yield %a : f16
+  }} -> tensor<?x2x3x?x32xf16>"""
+BROADCAST = """
+  %{x}m = tensor.empty(%b, %n) : tensor<?x2x3x?x32xf16>
+  %{x}r = linalg.broadcast ins(%{x} : tensor<?x2x?x32xf16>) outs(%{x}m : tensor<?x2x3x?x32xf16>) dimensions = [2]"""
+COLLAPSED = """
+  %{x}c = tensor.collapse_shape %{x}r [[0], [1, 2], [3], [4]] : tensor<?x2x3x?x32xf16> into tensor<?x6x?x32xf16>"""
+
+
+@pytest.mark.parametrize("rows", list(ROWS))
+@pytest.mark.parametrize("form", [EXPANDED, BROADCAST], ids=["expanded", "broadcast"])
+def test_heads_of_keys_are_read_where_they_lie(form: str, rows: str) -> None:
+    """Each is for three heads of queries; a front end repeats them."""
+    how = ROWS[rows]
+    text = REPEATED.format(
+        repeats="".join((form + COLLAPSED).format(x=x) for x in "kv"),
+        most=how["reduction"].format(x="most", begin="%least", value="%x", combine="maximumf"),
+        all=how["reduction"].format(x="all", begin="%z", value="%powers", combine="addf"),
+        **how,
+    )
+    kernels = chosen(text, ((8, 0),))
+    assert len(tiles(kernels, "mma-flash")) == 1
+    assert kernels[0].schedule == "mma-flash", "something is copied before"
+    random = np.random.default_rng(3)
+    q, k, v = (
+        random.standard_normal((2, heads, count, 32)).astype("f2") for heads, count in ((6, 40), (2, 70), (2, 70))
+    )
+    keys, values = (np.repeat(each.astype("f8"), 3, axis=1) for each in (k, v))
+    scores = np.einsum("bhmd,bhnd->bhmn", q.astype("f8"), keys) * 0.125
+    scores = np.where(np.arange(70) <= np.arange(40)[:, None], scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), values)
+    got = build(text, options=AMPERE).call("f", q, k, v).results[0]
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=4e-3, atol=4e-3)
