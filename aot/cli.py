@@ -195,6 +195,7 @@ def print_json(document: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command line and ends the process."""
+    _open_standard_files()
     signal.signal(signal.SIGTERM, _stop)
     sys.exit(run(arguments))
 
@@ -223,6 +224,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _show(trouble)
         report.say(_bug_text(error))
         return BUG
+
+
+def _open_standard_files() -> None:
+    """Those that are closed lead nowhere: what is opened next would have their numbers, and get what programs say."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _stop(number: int, frame: object) -> None:

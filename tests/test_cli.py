@@ -172,6 +172,22 @@ def test_a_closed_stream_is_no_error(stream: str) -> None:
     assert done.stderr == b""
 
 
+CLOSED = """
+import os
+from aot import cli
+try:
+    cli.main(["targets"])
+except SystemExit:
+    places = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
+    os._exit(0 if set(places) == {os.devnull} and all(map(os.get_inheritable, range(3))) else 1)
+"""
+
+
+def test_closed_streams_are_nobody_elses_files() -> None:
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, CLOSED]
+    assert subprocess.run(command, env=ENVIRONMENT, check=False).returncode == 0
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"'{sys.executable}' -m aot targets | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], env=ENVIRONMENT, capture_output=True, check=False)
