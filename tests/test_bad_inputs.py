@@ -148,6 +148,7 @@ FAULTS = (
     fine("archs_from_environment", 2, r"unknown architecture 'gpu'", AOT_ARCHS="gpu"),
     fine("ptx_asked_for_and_refused", 2, r"--no-ptx and compute_80 contradict", "--archs sm_80,compute_80 --no-ptx"),
     Fault("only_launches_on_a_cpu", 1, r"nothing is left to build: only tensor-level functions", "--archs host"),
+    Fault("atomic_product_on_a_cpu", 1, r"LLVM\n\S*product\.mlir:5:\d+: error: 'memref\.atomic_rmw'", "--archs host"),
     Fault("cp_async_on_turing", 1, r"copy\.mlir:5(:\d+)?: error: (?s:.*)sm_80", "--archs sm_75"),
     Fault(
         "cp_async_on_turing",

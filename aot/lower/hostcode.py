@@ -18,7 +18,18 @@ from mlir.dialects import llvm
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import division, entries, externals, flatvectors, integerpowers, launchcall, level, switchblocks, symbols
+from aot.lower import (
+    device,
+    division,
+    entries,
+    externals,
+    flatvectors,
+    integerpowers,
+    launchcall,
+    level,
+    switchblocks,
+    symbols,
+)
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
 FIRST = {
@@ -189,7 +200,9 @@ def _check(module: mlir.Module) -> None:
     externals.check(module)
     left = [op for op in mlir.walk(module) if op.name != "builtin.module" and not op.name.startswith("llvm.")]
     if left:
+        # Casts are left around the operation that could not be lowered: it is the one to name.
+        guilty = [op for op in left if op.name != device.CAST] or left
         raise LoweringError(
             f"{module.context.aot_path}: host code with operations that have no lowering to LLVM",
-            diagnostics=tuple(dict.fromkeys(mlir.diagnostic_at(op, f"'{op.name}' cannot be lowered") for op in left)),
+            diagnostics=tuple(dict.fromkeys(mlir.diagnostic_at(op, f"'{op.name}' cannot be lowered") for op in guilty)),
         )
