@@ -23,7 +23,7 @@ def shape(block: ir.Block) -> list[Any]:
         if op.name == "arith.constant":
             found.append(ir.IntegerAttr(op.attributes["value"]).value)
         elif op.name == "scf.if":
-            found.append(tuple(shape(region.blocks[0]) for region in op.regions))
+            found.append(tuple(shape(each) for region in op.regions for each in region.blocks))
     return found
 
 
@@ -70,3 +70,13 @@ def test_the_first_that_holds(conditions: list[Any], expected: list[Any], asked:
 
     assert emitted(emit) == expected
     assert taken == conditions[:asked]
+
+
+@pytest.mark.parametrize(("condition", "expected"), [(None, [0, 1]), ("a", [([0],), 1])], ids=["none", "a value"])
+def test_a_guard_holds_what_is_emitted_in_it(condition: Any, expected: list[Any]) -> None:
+    def emit(of: dict[Any, Any], put: Callable[[int], None]) -> None:
+        with branches.guard(of.get(condition)):
+            put(0)
+        put(1)
+
+    assert emitted(emit) == expected

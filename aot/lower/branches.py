@@ -9,6 +9,7 @@ the insertion point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mlir import ir
 from mlir.dialects import scf
@@ -38,3 +39,16 @@ def first(choices: Iterator[tuple[ir.Value | bool, Emitter]]) -> None:
         if condition is not False:
             either(condition, emit, lambda: first(choices))
             return
+
+
+@contextmanager
+def guard(condition: ir.Value | None) -> Iterator[None]:
+    """Insert under a condition; without one, right where the insertion point is."""
+    if condition is None:
+        yield
+        return
+    branch = scf.IfOp(condition)
+    with ir.InsertionPoint(branch.then_block):
+        end = scf.YieldOp([])
+    with ir.InsertionPoint(end):
+        yield

@@ -15,7 +15,7 @@ from mlir import ir
 from mlir.dialects import gpu, nvvm, scf
 
 from aot.arch import WARP
-from aot.lower import imageneeds
+from aot.lower import branches, imageneeds
 from aot.lower.contract import attentionpick, decodemerge, decodeparts, flashcopies, flashwarp, instructions
 from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.decodemerge import Merge
@@ -140,11 +140,9 @@ class _Code:
 
     def _copy(self, turn: Word) -> None:
         """Begin to copy the warp's keys and values of a turn, if there is one; without it, too, it is a group."""
-        branch = scf.IfOp(turn.below(self.share.turns))
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(turn.below(self.share.turns)):
             for copies in self.copies:
                 copies.begin(turn % _STAGES * self.layout.stage, self._first(turn), self.keys)
-            scf.YieldOp([])
         instructions.commit()
 
     def _loop(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, memref
 
 from aot.arch import WARP
 from aot.lower import branches, rtcalls, tiling
@@ -228,10 +228,8 @@ class _Code:
         self.pairs.store(row.largest, [warp], constant(0))
         self.pairs.store(row.total, [warp], constant(1))
         gpu.BarrierOp()
-        branch = scf.IfOp(self.thread.below(self.job.width))
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(self.thread.below(self.job.width)):
             self._finish()
-            scf.YieldOp([])
 
     def _columns(self, lane: Word) -> list[Word]:
         """First columns of a lane's vectors."""

@@ -246,10 +246,8 @@ class _Code:
         while step:
             value = _sum(value, devicemath.exchanged(value, step))
             step //= 2
-        branch = scf.IfOp(lane.equals(0))
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(lane.equals(0)):
             self._give(value, column)
-            scf.YieldOp([])
 
     def _summed(self, start: Word, step: int, products: Products) -> ir.Value:
         """Whole turns with several reads under way, and the rest one by one."""
@@ -271,8 +269,7 @@ class _Code:
 
     def _give(self, total: ir.Value, column: Word) -> None:
         """To memory for parts of sums, if there are several; else to the result."""
-        branch = scf.IfOp(column.below(self.block.n))
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(column.below(self.block.n)):
             at = Place(self.batch, self.block.m0.index(), column.index())
             done, split = self.problem.epilogue, self.split
             if split is None:
@@ -284,7 +281,6 @@ class _Code:
                     lambda: partial.store(partial.values(total, part), part),
                     lambda: done.store(done.values(total, at), at),
                 )
-            scf.YieldOp([])
 
 
 def _added(sums: Sequence[ir.Value]) -> ir.Value:

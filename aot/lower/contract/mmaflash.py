@@ -204,11 +204,9 @@ class _Code:
 
     def _copy(self, number: Word) -> None:
         """Begin to copy a piece, if there is one; without it, too, it counts as a group."""
-        branch = scf.IfOp(number.below(self.pieces))
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(number.below(self.pieces)):
             for copies in self.copies[1:]:
                 copies.begin(self._stage(number), number * self.tile.keys, self.keys)
-            scf.YieldOp([])
         instructions.commit()
 
     def _loop(

@@ -184,10 +184,8 @@ class _Code:
     def _step(self, step: Word, carried: list[ir.Value], reads: Word, following: Word) -> list[ir.Value]:
         """Products of one step, beside which fragments of the next one are read: at the end those of the next tile."""
         count, last = 4 * self.down * self.across, step.equals(self.steps - 1)
-        branch = scf.IfOp(last)
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(last):
             self._wait()
-            scf.YieldOp([])
         ahead = self._fragments(following.where(last, reads), (step + 1) % self.steps)
         return [*self._multiplied(carried[:count], carried[count:]), *ahead]
 

@@ -220,10 +220,8 @@ def _launch(copies: Sequence[tuple[_Copy, ir.Value]]) -> None:
 
 def _part(copy: _Copy, buffer: ir.Value, block: Word, thread: Word) -> None:
     number = block * _THREADS + thread
-    branch = scf.IfOp(number.below(copy.outside * copy.vectors))
-    with ir.InsertionPoint(branch.then_block):
+    with branches.guard(number.below(copy.outside * copy.vectors)):
         _vector(copy, buffer, number)
-        scf.YieldOp([])
 
 
 def _vector(copy: _Copy, buffer: ir.Value, number: Word) -> None:

@@ -170,10 +170,8 @@ def _launch(problem: Problem, split: Split, width: int) -> None:
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
         number = Word(body.arguments[0]) * _THREADS + Word(body.arguments[3])
-        branch = scf.IfOp(number.below(total))
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(number.below(total)):
             _element(problem, split, _place(problem, number, across, width))
-            scf.YieldOp([])
 
 
 def _place(problem: Problem, number: Word, across: Word, width: int) -> Place:

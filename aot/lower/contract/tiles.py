@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import loopmarks, rtcalls, tiling
+from aot.lower import branches, loopmarks, rtcalls, tiling
 from aot.lower.contract.epilogue import Epilogue, Place
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharedarray import Shared
@@ -145,11 +145,9 @@ def give(block: Block, slab: Shared, corner: Corner, extents: tuple[int, int], w
         inside = arith.AndIOp((corner[0] + row).below(block.m), (corner[1] + column).below(block.n)).result
         if rows * across % worker.count:
             inside = arith.AndIOp(inside, number.below(rows * across)).result
-        branch = scf.IfOp(inside)
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(inside):
             values = target.epilogue.values(slab.load([row], column, width), at)
             target.epilogue.store(values, at)
-            scf.YieldOp([])
         scf.YieldOp([])
 
 

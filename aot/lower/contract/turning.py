@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, memref
 
-from aot.lower import rtcalls, tiling
+from aot.lower import branches, rtcalls, tiling
 from aot.lower.contract import epilogue
 from aot.lower.contract.problem import Factor
 from aot.lower.contract.words import Word
@@ -119,7 +119,5 @@ def _write(copy: Copy, thread: Word, corner: Corner, kept: ir.Value, buffer: ir.
         places = [near * copy.lanes + lane for lane in range(copy.lanes)]
         values = bodies.pack([memref.LoadOp(kept, [place.value, far.value]).result for place in places])
         target = (plane * copy.rows + row + far) * Word(copy.pitch.value) + vector * copy.lanes
-        branch = scf.IfOp(inside)
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(inside):
             store_vector(values, buffer, [target.value])
-            scf.YieldOp([])

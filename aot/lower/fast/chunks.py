@@ -9,8 +9,7 @@ and has any length, and chunks are the aligned vectors inside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -231,16 +230,3 @@ class Evaluator:
     def _vector(self, memory: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
         element = ir.MemRefType(memory.type).element_type
         return load_vector(memory, indices, self.width, element)
-
-
-@contextmanager
-def guard(condition: ir.Value | None) -> Iterator[None]:
-    """Insert under a condition; without one, right where the insertion point is."""
-    if condition is None:
-        yield
-        return
-    branch = scf.IfOp(condition)
-    with ir.InsertionPoint(branch.then_block):
-        end = scf.YieldOp([])
-    with ir.InsertionPoint(end):
-        yield

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, llvm, memref, nvvm
 
-from aot.lower import rtcalls
-from aot.lower.fast.chunks import guard
+from aot.lower import branches, rtcalls
 
 BARRIER_BYTES = 8
 _WORD, _LONG = 32, 64
@@ -51,7 +50,7 @@ class ClusterExchange:
 
     def enter(self, count: int) -> None:
         """At the beginning: make as many barriers, and say that this block runs."""
-        with guard(self._is(0)):
+        with branches.guard(self._is(0)):
             for number in range(count):
                 nvvm.MBarrierInitOp(_pointer(self._barrier(number)), _constant(1))
             nvvm.FenceMbarrierInitOp()
@@ -65,11 +64,11 @@ class ClusterExchange:
         self.used += 1
         words = [_word(value) for value in values]
         slots = [slot(word.type) for word in words]
-        with guard(self._is(0)):
+        with branches.guard(self._is(0)):
             size = self.blocks * sum(rtcalls.storage_bytes(word.type) for word in words)
             nvvm.MBarrierArriveExpectTxOp(None, _pointer(barrier), _constant(size))
         below = arith.CmpIOp(arith.CmpIPredicate.ult, self.thread, rtcalls.index(self.blocks)).result
-        with guard(below):
+        with branches.guard(below):
             other = _short(self.thread)
             for word, memory in zip(words, slots, strict=True):
                 _send(word, _element(memory, self.block), barrier, other)

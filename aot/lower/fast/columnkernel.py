@@ -13,10 +13,10 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.arch import WARP
-from aot.lower import rtcalls
+from aot.lower import branches, rtcalls
 from aot.lower.fast import bodies, exchange, places
 from aot.lower.fast.accesses import load_vector, store_vector
-from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
+from aot.lower.fast.chunks import MASKED, Chunk, Evaluator
 from aot.lower.fast.columnshape import Form, Shape, Turns
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, Member
@@ -180,7 +180,7 @@ class ColumnKernel:
     def _halved(self, running: list[ir.Value], kept: list[ir.Value], half: int) -> list[ir.Value]:
         """The upper half of the threads leaves its values to the lower one."""
         upper = arith.CmpIOp(arith.CmpIPredicate.uge, self.thread, rtcalls.index(half)).result
-        with guard(upper):
+        with branches.guard(upper):
             for value, memory in zip(running, kept, strict=True):
                 memref.StoreOp(value, memory, [self.thread])
         gpu.BarrierOp()

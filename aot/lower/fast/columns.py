@@ -19,7 +19,6 @@ from mlir.dialects import arith, gpu, memref
 
 from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import places
-from aot.lower.fast.chunks import guard
 from aot.lower.fast.columnkernel import ColumnKernel, Row, load, shared_bytes, store
 from aot.lower.fast.columnshape import Form, Shape, Turns
 from aot.lower.fast.places import is_wide
@@ -158,7 +157,7 @@ def _first(job: Job, width: int, shape: Shape, blocks: tuple[ir.Value, ir.Value]
     with ir.InsertionPoint.at_block_terminator(body):
         kernel = ColumnKernel(job, width, shape, body)
         done = kernel.reduce(turns, body.arguments[1], kernel.elements)
-        with guard(kernel.is_first):
+        with branches.guard(kernel.is_first):
             if not memories:
                 kernel.finish(done)
             for value, memory in zip(done, memories, strict=bool(memories)):
@@ -176,7 +175,7 @@ def _second(job: Job, width: int, slices: ir.Value, memories: Sequence[ir.Value]
             return [load(memory, [row.number, kernel.column], width) for memory in memories]
 
         done = kernel.reduce(turns, rtcalls.index(0), lambda rows: map(partial, rows))
-        with guard(kernel.is_first):
+        with branches.guard(kernel.is_first):
             kernel.finish(done)
 
 

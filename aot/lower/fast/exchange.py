@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, memref
 
 from aot.arch import WARP
-from aot.lower import devicemath, rtcalls
+from aot.lower import branches, devicemath, rtcalls
 from aot.lower.fast import bodies
 from aot.lower.fast.clusterexchange import ClusterExchange
 
@@ -67,11 +67,9 @@ class Exchange:
         warp = arith.DivUIOp(self.thread, rtcalls.index(WARP)).result
         lane = arith.RemUIOp(self.thread, rtcalls.index(WARP)).result
         first = arith.CmpIOp(arith.CmpIPredicate.eq, lane, rtcalls.index(0)).result
-        branch = scf.IfOp(first)
-        with ir.InsertionPoint(branch.then_block):
+        with branches.guard(first):
             for value, slot in zip(values, slots, strict=True):
                 memref.StoreOp(value, slot, [warp])
-            scf.YieldOp([])
         gpu.BarrierOp()
         lanes = 1 << (warps - 1).bit_length()
         mine = arith.RemUIOp(lane, rtcalls.index(lanes)).result

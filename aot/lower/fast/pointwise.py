@@ -16,7 +16,7 @@ from mlir.dialects import arith, gpu, scf
 from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import bodies, bodyloads, places
 from aot.lower.fast.accesses import store_vector
-from aot.lower.fast.chunks import MASKED, Chunk, guard
+from aot.lower.fast.chunks import MASKED, Chunk
 from aot.lower.fast.flat import FlatEvaluator
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL
@@ -73,7 +73,7 @@ def _launch(job: Job, width: int, vectors: int, whole: bool | None) -> None:
         if fits is False:
             _elements(job, arith.AddIOp(first, thread).result, behind)
             return
-        with guard(None if fits is True else fits):
+        with branches.guard(None if fits is True else fits):
             _vectors(job, width, vectors, first, thread, whole)
         if whole or (job.space.columns.static is not None and job.space.columns.static % width == 0 and fits is True):
             return
@@ -203,12 +203,12 @@ def _compute_and_store(job: Job, code: FlatEvaluator, chunks: list[Chunk]) -> No
     if any(bodyloads.has(member.operation.body) for member in job.region.members):
         # Indices behind the end may reach beyond what the body reads.
         for chunk in chunks:
-            with guard(chunk.valid):
+            with branches.guard(chunk.valid):
                 _store(job, code, chunk, [code.values(store.product, chunk) for store, _ in job.stores])
         return
     values = [[code.values(store.product, chunk) for store, _ in job.stores] for chunk in chunks]
     for chunk, columns in zip(chunks, values, strict=True):
-        with guard(chunk.valid):
+        with branches.guard(chunk.valid):
             _store(job, code, chunk, columns)
 
 

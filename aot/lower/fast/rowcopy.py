@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, llvm, memref, nvvm
 
-from aot.lower import rtcalls
+from aot.lower import branches, rtcalls
 from aot.lower.fast import bodies, exchange
-from aot.lower.fast.chunks import Chunk, Evaluator, guard
+from aot.lower.fast.chunks import Chunk, Evaluator
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Source
 from aot.lower.fast.rowchunks import Deal
@@ -68,7 +68,7 @@ def fetch(deal: Deal, sources: Sequence[Source]) -> None:
     One thread asks for whole pieces of 16 bytes, those around the first and the last column included.
     """
     first = arith.CmpIOp(arith.CmpIPredicate.eq, deal.lane, rtcalls.index(0)).result
-    with guard(first):
+    with branches.guard(first):
         for source in sources:
             place = deal.code.places[source]
             ends = []

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from aot.lower import rtcalls
+from aot.lower import branches, rtcalls
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import store_vector
-from aot.lower.fast.chunks import Chunk, Evaluator, guard
+from aot.lower.fast.chunks import Chunk, Evaluator
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL, Store
 from aot.lower.fast.rowjob import Job
@@ -27,7 +27,7 @@ def rows(job: Job, code: Evaluator, lane: ir.Value, here: ir.Value | None) -> No
     values = [code.row_value(store.product) for store, _ in stores]
     first = arith.CmpIOp(arith.CmpIPredicate.eq, lane, rtcalls.index(0)).result
     indices = [code.indices(store.loops, None) for store, _ in stores]
-    with guard(_and(first, here)):
+    with branches.guard(_and(first, here)):
         for value, (_, place), at in zip(values, stores, indices, strict=True):
             memref.StoreOp(value, place.memory, at)
 
@@ -44,7 +44,7 @@ def columns(
     """Store results of some chunks; all are computed first, since one may overwrite what another reads."""
     values = [[code.values(store.product, chunk) for store, _ in stores] for chunk in chunks]
     for chunk, columns in zip(chunks, values, strict=True):
-        with guard(_and(chunk.valid, here)):
+        with branches.guard(_and(chunk.valid, here)):
             for each, (_, place) in zip(columns, stores, strict=True):
                 _store_chunk(code, place, chunk, each)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
-from aot.lower import rtcalls
+from aot.lower import branches, rtcalls
 from aot.lower.fast import hazards
-from aot.lower.fast.chunks import MASKED, guard
+from aot.lower.fast.chunks import MASKED
 from aot.lower.fast.reducers import Reducer
 from aot.lower.fast.region import FULL, Member, Region
 from aot.lower.fast.rowchunks import Part
@@ -88,7 +88,7 @@ class _Stage:
             row, number = body.arguments[1], body.arguments[0]
             kernel = self._begun(body, row, Part(number, self.slices))
             done = [value for _, values in kernel.combined(list(memories)) for value in values]
-            with guard(_is_zero(kernel.lane)):
+            with branches.guard(_is_zero(kernel.lane)):
                 for value, memory in zip(done, [each for some in memories.values() for each in some], strict=True):
                     memref.StoreOp(value, memory, [row, number])
 

@@ -18,7 +18,7 @@ from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower import branches, rtcalls, tiling
 from aot.lower.fast import bodies, places, rowstores
-from aot.lower.fast.chunks import MASKED, Chunk, Evaluator, guard
+from aot.lower.fast.chunks import MASKED, Chunk, Evaluator
 from aot.lower.fast.exchange import Exchange, shared_memory
 from aot.lower.fast.region import FULL, Product, Region
 from aot.lower.fast.rowjob import Job
@@ -101,7 +101,7 @@ def _first(job: Job, width: int, blocks: ir.Value, memories: Sequence[ir.Value])
         if not memories:
             kernel.finish(partial)
             return
-        with guard(arith.CmpIOp(arith.CmpIPredicate.eq, kernel.thread, rtcalls.index(0)).result):
+        with branches.guard(arith.CmpIOp(arith.CmpIPredicate.eq, kernel.thread, rtcalls.index(0)).result):
             for value, memory in zip(partial, memories, strict=True):
                 memref.StoreOp(value, memory, [body.arguments[0]])
 

@@ -17,7 +17,6 @@ from mlir.dialects import arith, gpu, memref
 from aot.lower import branches, rtcalls
 from aot.lower.fast import bodies, exchange
 from aot.lower.fast.accesses import load_vector, store_vector
-from aot.lower.fast.chunks import guard
 from aot.lower.fast.division import Divisor
 from aot.lower.fast.places import Place
 from aot.lower.fast.region import Member, Source
@@ -114,7 +113,7 @@ class TransposeCode:
         for row, at, values in zip(rows, points, others, strict=True):
             moved = {source: self._taken(memory, row) for source, memory in zip(self.turned.moved, kept, strict=True)}
             result = self._computed({**moved, **values})
-            with guard(at.inside):
+            with branches.guard(at.inside):
                 self._store(result, self._at(self.turned.result, at.n, at.m))
 
     def _find_tile(self) -> None:
