@@ -78,6 +78,14 @@ def chosen(text: str, capabilities: tuple[tuple[int, int], ...] = ((9, 0),), *wi
         return lowering.lower(module, lowering.Request("f", {}, options), mlir.no_dump).kernels
 
 
+def lowered(text: str) -> str:
+    """A source's kernels, as LLVM will have them."""
+    with mlir.context() as ctx:
+        module = mlir.parse(text.encode(), "f.mlir", ctx)
+        made = lowering.lower(module, lowering.Request("f", {}, tensor.Options(capabilities=((9, 0),))), mlir.no_dump)
+        return str(made.device)
+
+
 def tiles(kernels: tuple[Kernel, ...], schedule: str) -> list[str]:
     return [each.tiling.text() for each in kernels if each.schedule == schedule and each.tiling]
 
@@ -115,6 +123,26 @@ def test_clusters_share_the_sum_of_one_row() -> None:
     assert tiles(chosen(one, ((8, 0), (9, 0))), "matvec") == [clusters, plain]
     assert tiles(chosen(one, ((8, 0),)), "matvec") == [plain]
     assert tiles(chosen(MATMUL.format(m=1, n=14336, k=4096)), "matvec") == [plain], "not all clusters run at once"
+
+
+FLOW = "m 16, n 128, k 64, stages 5, cluster 1, swapped, "
+FLOWS = [
+    ("staged", plain(16, 14336, 4096, "f16"), [FLOW + "staged"]),
+    ("direct", plain(16, 14336, 4096, "f32"), [FLOW + "direct"]),
+    ("one row", plain(1, 14336, 4096, "f16"), [FLOW + "staged"]),
+    ("more rows", plain(17, 14336, 4096, "f16"), []),
+    ("fewer columns", plain(16, 11008, 4096, "f16"), []),
+    ("a short sum", plain(16, 14336, 512, "f16"), []),
+    ("rows that TMA does not read", plain(16, 14337, 4096, "f16"), []),
+    ("a bias is read", MATMUL.format(m=16, n=14336, k=4096), []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [row[1:] for row in FLOWS], ids=[row[0] for row in FLOWS])
+def test_few_rows_of_many_columns_change_places(text: str, expected: list[str]) -> None:
+    found = tiles(chosen(text), "wgmma")
+    assert [each for each in found if "swapped" in each] == expected
+    assert found[0] == expected[0] if expected else found, "it comes before others, which take what is copied first"
 
 
 SWAPPED = [
@@ -234,6 +262,7 @@ def test_a_product_of_any_size_compiles_to_good_code(tmp_path: Path) -> None:
 
 
 STATIC = [("swapped", SWAPPED[0][1]), ("swapped and direct", SWAPPED[1][1])]
+STATIC += [("flow", FLOWS[0][1]), ("flow and direct", FLOWS[1][1])]
 STATIC += [("a width between", MATMUL.format(m=1536, n=1536, k=512))]
 
 
@@ -270,6 +299,12 @@ def product(
         start="%c" if adds else "%f",
         attributes='{aot.precision = "tf32"}' if kind == "tf32" else "",
     )
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(2, [FLOW + "direct"]), (1, [])])
+def test_one_row_stays_with_threads_where_weights_lie_along_the_sum(rows: int, expected: list[str]) -> None:
+    text = product("f16", columns=False, adds=False, sizes=(rows, 14336, 4096))
+    assert [each for each in tiles(chosen(text), "wgmma") if "swapped" in each] == expected
 
 
 OTHER_TYPES = {
@@ -395,6 +430,18 @@ def test_attention_is_one_kernel(text: str, expected: list[str]) -> None:
     kernels = chosen(text)
     assert tiles(kernels, "flash") == expected
     assert any(not each.needs for each in kernels), "something runs where TMA cannot read the arrays"
+
+
+@pytest.mark.parametrize("text", [MATMUL.format(m=512, n=512, k=512), plain(16, 14336, 4096, "f16")])
+def test_the_hardware_elects_who_begins_copies(text: str) -> None:
+    """Otherwise ptxas makes a loop over threads of each copy."""
+    copying = [each for each in lowered(text).split("llvm.func ") if "nvvm.cp.async.bulk.tensor.shared" in each]
+    assert copying
+    for each in copying:
+        before, elected, after = each.partition("nvvm.elect.sync")
+        assert elected
+        assert "nvvm.cp.async.bulk.tensor.shared" in after
+        assert "nvvm.cp.async.bulk.tensor.shared" not in before
 
 
 def test_attention_compiles_to_good_code(tmp_path: Path) -> None:

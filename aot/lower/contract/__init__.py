@@ -8,7 +8,7 @@ What is a product     ``contraction``, ``matching``, ``unfused``, ``windows`` (c
 Which kernel          ``choice``, ``kinds``, ``tensorcores``, ``wgmmafit``, ``wgmmachoice``, ``asked`` (``aot.toml``)
 Sums in parts         ``splitting``
 Factors copied first  ``packing``, ``turning``, ``unaligned``
-One row               ``matvec``
+One row, few rows     ``matvec``; ``wgmmaflow`` where there are many columns
 Ordinary units, f64   ``registertile`` with ``numbercopies``; ``ffma`` with ``ffmacode``, ``dmma``
 ``mma.sync``          ``mmasync``, ``operand``
 ``wgmma``             ``wgmma``, ``wgmmatile``, ``wgmmacopies``, ``wgmmasums``, ``wgmmaswapped``;

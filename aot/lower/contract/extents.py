@@ -65,6 +65,13 @@ def at_most(extent: Extent, number: int) -> ir.Value | bool:
     return arith.CmpIOp(arith.CmpIPredicate.ule, extent.value, rtcalls.index(number)).result
 
 
+def at_least(extent: Extent, number: int) -> ir.Value | bool:
+    """Whether an extent is no smaller."""
+    if extent.static is not None:
+        return extent.static >= number
+    return arith.CmpIOp(arith.CmpIPredicate.uge, extent.value, rtcalls.index(number)).result
+
+
 def has_shared(size: int) -> ir.Value:
     """Whether blocks of the GPU may have so many bytes of shared memory; a question of the call."""
     return arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.shared_limit(), rtcalls.index(size)).result

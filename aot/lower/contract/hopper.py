@@ -14,7 +14,6 @@ from mlir.dialects import arith, gpu, llvm, memref, nvvm, scf
 
 from aot.lower.contract import instructions
 from aot.lower.contract.instructions import Kind
-from aot.lower.contract.registers import held
 from aot.lower.contract.words import Word, constant
 from aot.lower.fast import exchange
 
@@ -67,6 +66,15 @@ def fence_barriers(cluster: int) -> None:
         cluster_sync()
     else:
         gpu.BarrierOp()
+
+
+def elected() -> ir.Value:
+    """Whether this is the one thread that the hardware elects of a warp, all of whose threads are here.
+
+    ptxas knows then that it is one, and that what it computes is uniform. Behind a condition of a thread's number every
+    copy is a loop over the warp's threads.
+    """
+    return nvvm.ElectSyncOp(ir.IntegerType.get_signless(1)).result
 
 
 def cluster_sync() -> None:
@@ -256,18 +264,6 @@ def end_products() -> None:
 def element_of(total: ir.Value, number: int) -> ir.Value:
     """One of a thread's sums."""
     return instructions.part(total, number, llvm.StructType(total.type).body[number])
-
-
-def added(total: ir.Value, products: ir.Value) -> ir.Value:
-    """Both sums together; of products that were waited for."""
-    count = len(llvm.StructType(total.type).body)
-    # What is held is used no earlier than here.
-    parts = held([element_of(products, number) for number in range(count)])
-    made = llvm.UndefOp(total.type).result
-    for number, part in enumerate(parts):
-        value = arith.AddFOp(element_of(total, number), part).result
-        made = llvm.InsertValueOp(made, value, ir.DenseI64ArrayAttr.get([number])).result
-    return made
 
 
 def store_halves(start: Word, lane: Word, pair: Callable[[int, int], ir.Value]) -> None:

@@ -25,6 +25,7 @@ from aot.lower.contract import (
     splitting,
     wgmmachoice,
     wgmmafit,
+    wgmmaflow,
 )
 from aot.lower.contract.contraction import Contraction
 from aot.lower.contract.instructions import CHUNK, Kind
@@ -83,23 +84,30 @@ def launch(job: Problem, kind: Kind, need: str, has: Has) -> None:
         packing.Given(factor, (job.batch, outer, job.k), _is_copied(factor, kind))
         for factor, outer in ((job.left, job.m), (job.right, job.n))
     ]
-    unread = problem.any_of([rows[-1].wish.condition, *(each.condition for each in swapped)])
+    flowing = wgmmaflow.offers(job) if has.hopper else []
+    unread = problem.any_of([rows[-1].wish.condition, *(each.condition for each in (*swapped, *flowing))])
     packed = packing.packed(given, kind, unread)
     ready = replace(job, left=packed[0].factor, right=packed[1].factor)
     flat = Wish(extents.at_most(job.m, _FLAT.rows), *_shape(_FLAT, kind), in_parts=True)
     candidates = _SPREAD if has.widening and small else _TILES
-    wishes = [*(each.wish for each in rows), flat, *_by_time(job, kind, candidates)]
     offers = [*swapped, *(wgmmachoice.offers(ready) if has.hopper and wgmmafit.covers(ready) else [])]
-    wishes[len(rows) : len(rows)] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
+    wishes = [*_wishes(flowing), *(each.wish for each in rows), *_wishes(offers), flat]
+    wishes += _by_time(job, kind, candidates)
     split = splitting.plan(job, wishes)
     work = _work(ready, kind)
-    emitters: list[Callable[[], None]] = [partial(each.launch, split) for each in rows]
+    emitters: list[Callable[[], None]] = [each.launch for each in flowing]
+    emitters += [partial(each.launch, split) for each in rows]
     emitters += [each.launch for each in offers]
     emitters += [_emitter(work, tile, need, split) for tile in (_FLAT, *(each for each, _ in candidates))]
     splitting.launch(wishes, emitters)
     splitting.combine(job, split, work.wide, work.width)
     for each in packed:
         each.free()
+
+
+def _wishes(offers: Sequence[wgmmachoice.Offer]) -> list[Wish]:
+    """That kernels of ``wgmma`` run, which do not leave parts of sums."""
+    return [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
 
 
 def _work(job: Problem, kind: Kind, window: Window | None = None) -> Job:
@@ -131,7 +139,7 @@ def _convolution(job: Problem, window: Window, kind: Kind, need: str, *, hopper:
     emitters = [_emitter(work, tile, need, None) for tile, _ in _SPREAD]
     if hopper and wgmmafit.covers(ready):
         offers = wgmmachoice.offers(ready)
-        wishes[:0] = [Wish(each.condition, 1, 1, 1, in_parts=False) for each in offers]
+        wishes[:0] = _wishes(offers)
         emitters[:0] = [each.launch for each in offers]
     splitting.launch(wishes, emitters)
     for each in packed:

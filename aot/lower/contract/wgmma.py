@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
@@ -177,7 +177,8 @@ class Kernel:
     def _produce(self) -> None:
         if self.tile.trades_registers:
             hopper.registers(_PRODUCER_REGISTERS, more=False)
-        hopper.when(self.thread.equals(0), lambda: self._tiles(Copies(self).tile))
+        copy = partial(self._tiles, Copies(self).tile)
+        hopper.when(self.thread.below(WARP), lambda: hopper.when(hopper.elected(), copy))
 
     def _tiles(self, work: Callable[[Corner, Word], None]) -> None:
         """Code for each of the block's tiles, with the number of stages that were used before it."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mlir import ir
-from mlir.dialects import llvm, scf
+from mlir.dialects import arith, llvm, scf
 
 from aot.lower.contract import epilogue, hopper, instructions, registers, sharednumbers
 from aot.lower.contract.hopper import SWIZZLE_ROW, WARP
@@ -43,9 +43,21 @@ def added(kernel: Kernel, used: Word, left: Word, right: Word) -> list[ir.Value]
                 hopper.await_products(waiting)
                 if part == len(sums) - 1:
                     kernel.release(slot, None)
-                sums[part] = hopper.added(sums[part], begun[part - parts[0]])
+                sums[part] = _plus(sums[part], begun[part - parts[0]])
         scf.YieldOp(sums)
     return [_joined(list(loop.results))]
+
+
+def _plus(total: ir.Value, products: ir.Value) -> ir.Value:
+    """Both sums together; of products that were waited for."""
+    count = len(llvm.StructType(total.type).body)
+    # What is held is used no earlier than here.
+    parts = registers.held([hopper.element_of(products, number) for number in range(count)])
+    made = llvm.UndefOp(total.type).result
+    for number, part in enumerate(parts):
+        value = arith.AddFOp(hopper.element_of(total, number), part).result
+        made = llvm.InsertValueOp(made, value, ir.DenseI64ArrayAttr.get([number])).result
+    return made
 
 
 def _part(kernel: Kernel, left: Word, right: Word, columns: int, part: int) -> ir.Value:
