@@ -15,8 +15,21 @@ from typing import Any
 import fakecuda
 import pytest
 
-from aot import config, configfiles, driver, plan, tune, tunebuild, tunecandidates, tunechoice, tunedfile, tunerace
+from aot import (
+    config,
+    configfiles,
+    driver,
+    metadata,
+    plan,
+    tune,
+    tunebuild,
+    tunecandidates,
+    tunechoice,
+    tunedfile,
+    tunerace,
+)
 from aot.errors import AotError, ConfigError
+from aot.model import Argument, ArrayType, CompiledSource, Function, PackageSpec, Result, ToolVersions
 from aot.pipeline import BuildRequest
 from aot.report import Silent
 from aot.tunebuild import Course
@@ -217,13 +230,14 @@ c4 = SimpleNamespace(f=dies_in_a_race)
 
 def stand_in(folder: Path) -> None:
     """A package ``tuned`` of which some functions end their process, or never."""
-    x = {"name": "x", "kind": "tensor", "dtype": "f32", "shape": [None], "layout": None, "role": "in"}
-    function = {"name": "f", "level": "tensor", "gpu": True, "cpu": False, "cost": None}
-    function |= {"args": [x], "results": [{**x, "argument": None}]}
-    modules = [{"name": f"c{number}", "functions": [function], "kernels": []} for number in range(5)]
+    x = ArrayType("tensor", "f32", (None,))
+    function = Function("f", "on the GPU", "tensor", (Argument("x", x),), (Result(x),))
+    sources = [CompiledSource(f"c{number}", "", "", (function,), (), None, ()) for number in range(5)]
+    spec = PackageSpec("tuned", "tuned", "1", ToolVersions("", "", "", 13000))
+    manifest = metadata.manifest(spec, {each.name: metadata.module(each) for each in sources})
     (folder / "tuned").mkdir(parents=True)
     (folder / "tuned" / "__init__.py").write_text(PACKAGE)
-    (folder / "tuned" / "aot.json").write_text(json.dumps({"schema": 1, "package": "tuned", "modules": modules}))
+    (folder / "tuned" / "aot.json").write_text(json.dumps({**manifest, "left_out": []}))
 
 
 def test_candidates_that_die_or_never_end_are_left_out(
