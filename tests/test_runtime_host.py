@@ -245,7 +245,7 @@ def test_default_device_moves_the_call_and_those_after(core: Core) -> None:
     log = log_of(core, f"device 1 | gpualloc 8 | {ON_STREAM}")
     assert "cuMemPoolCreate device 1" in log
     assert core.ask("current") == before
-    assert core.ask("core", "default_device") == 1
+    assert core.ask("default_device") == 1
 
 
 @pytest.mark.parametrize("core", [{"devices": 2}], indirect=True)
@@ -263,7 +263,7 @@ def test_default_device_refusals(core: Core, script: str, flags: int, code: int,
     result = core.call(script, flags=flags)
     assert result.code == code
     assert message in result.message
-    assert core.ask("core", "default_device") == 0, "a refused device is not the next call's"
+    assert core.ask("default_device") == 0, "a refused device is not the next call's"
 
 
 # ------------------------------------------------------------------ sources lowered elsewhere

@@ -130,6 +130,13 @@ class Worker:
     def core(self, function: str, *arguments: Any) -> int:
         return int(getattr(self._core, f"aot_{function}")(*arguments))
 
+    def default_device(self) -> int:
+        """The device of calls without array arguments, on a thread that has no context."""
+        device = ctypes.c_int(-1)
+        self._fake.cuCtxSetCurrent(None)
+        assert self._core.aot_current_device(ctypes.byref(device)) == 0
+        return device.value
+
     def error_name(self, code: int) -> str:
         return str(self._core.aot_error_name(code).decode())
 
