@@ -22,6 +22,10 @@ func.func @split(%x: tensor<?xf32>, %m: index, %n: index) -> tensor<?x?xf32> {
   %e = tensor.expand_shape %x [[0, 1]] output_shape [%m, %n] : tensor<?xf32> into tensor<?x?xf32>
   return %e : tensor<?x?xf32>
 }
+func.func @nothing(%x: tensor<?xf32>, %m: index) -> tensor<?x0xf32> {
+  %e = tensor.expand_shape %x [[0, 1]] output_shape [%m, 0] : tensor<?xf32> into tensor<?x0xf32>
+  return %e : tensor<?x0xf32>
+}
 func.func @strided(%x: memref<?x?xf32, strided<[?, ?], offset: ?>>, %m: index, %n: index, %y: memref<?x?x?xf32>) {
   %c1 = arith.constant 1 : index
   %k = memref.dim %x, %c1 : memref<?x?xf32, strided<[?, ?], offset: ?>>
@@ -81,6 +85,7 @@ def shape(*extents: int) -> np.ndarray[Any, Any]:
     [
         pytest.param("halves", [X[:8].reshape(2, 4)], X[:8].reshape(1, 2, 4), id="expanded"),
         pytest.param("split", [X, 3, 4], X.reshape(3, 4), id="expanded by numbers"),
+        pytest.param("nothing", [X[:0], 3], X[:0].reshape(3, 0), id="expanded to nothing"),
         pytest.param("reshape", [X, shape(4, 3)], X.reshape(4, 3), id="reshaped"),
         pytest.param("slice", [X, 1, 4, 3], X[1::3], id="sliced"),
         pytest.param("slice", [X, 12, 0, 1], X[:0], id="nothing at the end"),
@@ -103,6 +108,7 @@ def test_views_that_are_expanded() -> None:
         pytest.param("halves", [X.reshape(3, 4)], id="expanded with a rest"),
         pytest.param("split", [X, 3, 5], id="expanded to more"),
         pytest.param("split", [X, -3, -4], id="expanded to negative extents"),
+        pytest.param("nothing", [X, 3], id="expanded to nothing of something"),
         pytest.param("reshape", [X, shape(4, 4)], id="reshaped to more"),
         pytest.param("reshape", [X, shape(3, 3)], id="reshaped to less"),
         pytest.param("reshape", [X, shape(-4, -3)], id="reshaped to negative extents"),

@@ -1,10 +1,10 @@
-"""Reshapes with several unknown extents in place of one, which MLIR's own lowering aborts on.
+"""Reshapes with several unknown extents in place of one, or one beside an extent of 0, which MLIR's lowering aborts on.
 
 In: any code on buffers. Out: the same, with ``memref.reinterpret_cast`` for such reshapes.
 
 ``memref.expand_shape %x [[0, 1]] output_shape [%m, %n] : memref<?xf32> into memref<?x?xf32>`` becomes
 ``memref.reinterpret_cast %x to offset: [0], sizes: [%m, %n], strides: [%n, 1]``. The extents are those that the source
-names; MLIR's lowering takes at most one as unknown, and computes it.
+names; MLIR's lowering takes at most one as unknown, and computes it by division.
 """
 
 from __future__ import annotations
@@ -49,10 +49,16 @@ def rewrite(module: ir.Module) -> None:
     """Replace the reshapes that MLIR cannot lower."""
     for op in search.named(module, "memref.expand_shape"):
         expansion = read(op)
-        if any(sum(not isinstance(expansion.sizes[n], int) for n in group) > 1 for group in expansion.groups):
+        if any(_is_open([expansion.sizes[number] for number in group]) for group in expansion.groups):
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(_recast(op, expansion))
             op.erase()
+
+
+def _is_open(sizes: Sequence[ir.Value | int]) -> bool:
+    """Whether the extent of the source and the known ones do not give the unknown ones, or only by a division by 0."""
+    unknown = sum(not isinstance(size, int) for size in sizes)
+    return unknown > 1 or (unknown == 1 and any(isinstance(size, int) and size == 0 for size in sizes))
 
 
 def _recast(op: ir.Operation, expansion: Expansion) -> ir.Value:
