@@ -48,8 +48,9 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     start = time.monotonic()
     planned = plan.plan(request)
     ccompiler.find()
-    with _uncollected(), _begun(planned, tell) as lock:
-        return _build(planned, tell, start, lock)
+    runtime = Runtime(planned.engine.levels(), planned.work / "wheel")
+    with _uncollected(), _begun(planned, tell) as lock, contextlib.closing(runtime):
+        return _build(planned, tell, start, lock, runtime)
 
 
 def compiled(request: BuildRequest, reporter: Reporter | None = None) -> tuple[CompiledSource, ...]:
@@ -107,9 +108,8 @@ def _compile(
     return ahead, compiling.run(jobs, floor, tell, begin)
 
 
-def _build(planned: Plan, tell: Reporter, start: float, lock: int) -> BuildResult:
+def _build(planned: Plan, tell: Reporter, start: float, lock: int, runtime: Runtime) -> BuildResult:
     """The stages, in their order."""
-    runtime = Runtime(planned.engine.levels(), planned.work / "wheel")
     ahead, done = _compile(planned, tell, lock, _reading(), runtime.begin if planned.python is None else lambda: None)
     stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)

@@ -92,19 +92,20 @@ def run(
 _showing = [False]
 
 
-def watch(command: Sequence[str | os.PathLike[str]], stop: Callable[[], str]) -> Completed:
+def watch(command: Sequence[str | os.PathLike[str]], stop: Callable[[], str], *, group: bool = False) -> Completed:
     """Run a command; ``stop`` is asked again and again whether it must end, and why: then it is killed.
 
-    Of a command that was killed so, the reason is the last thing it said.
+    Of a command that was killed so, the reason is the last thing it said. ``group``: what it starts is killed, too.
     """
     words = tuple(os.fspath(word) for word in command)
     assert os.path.isabs(words[0]), f"not an absolute path: {words[0]}"
     show(shlex.join(words))
-    start = time.monotonic()
-    why = ""
+    start, why = time.monotonic(), ""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as cried:
         try:
-            child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=cried)
+            child = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=said, stderr=cried, start_new_session=group
+            )
         except OSError as error:
             raise ToolMissing(f"cannot start '{words[0]}': {error.strerror}", hint="run `aot doctor`") from error
         with child:
@@ -114,6 +115,8 @@ def watch(command: Sequence[str | os.PathLike[str]], stop: Callable[[], str]) ->
                     if why:
                         break
             finally:
+                if group and child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
                 child.kill()
         texts = [_content(each) for each in (said, cried)]
     return Completed(words, child.returncode, texts[0], texts[1] + f"\n{why}".encode(), time.monotonic() - start)

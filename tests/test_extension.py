@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import zipfile
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def test_a_runtime_that_cannot_be_compiled_is_told(tmp_path: Path, monkeypatch: 
         Runtime(Levels(), tmp_path).folder()
     monkeypatch.setenv("CMAKE_ARGS", "-DCMAKE_BUILD_TYPE=Debug")
     assert Runtime(Levels(), tmp_path).folder() is None, "CMake, which hears of more than we do, compiles it"
+
+
+def test_a_build_that_is_over_waits_for_no_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "cc"
+    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("CC", str(slow))
+    runtime = Runtime(Levels(), tmp_path / "wheel")
+    runtime.begin()
+    start = time.monotonic()
+    runtime.close()
+    with pytest.raises(PackageError, match="the build is over"):
+        runtime.folder()
+    assert time.monotonic() - start < 30
 
 
 def test_the_runtime_compiles_without_warnings() -> None:

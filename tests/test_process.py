@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,19 @@ def test_a_command_that_is_watched() -> None:
     )
     assert (done.returncode, done.stdout, done.words()) == (1, b"1\n", "no")
     assert looks
+
+
+def test_what_a_watched_command_starts_ends_with_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    command = ["/bin/sh", "-c", f"sleep 60 > {pipe} & wait"]
+    begun = time.monotonic()
+    process.watch(command, lambda: "enough" if time.monotonic() - begun > 0.3 else "", group=True)
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b"", "nobody has the other end"
+    assert time.monotonic() - begun < 30
+    os.close(reader)
 
 
 def test_names_are_not_looked_up_in_path() -> None:
