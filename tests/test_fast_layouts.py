@@ -257,3 +257,36 @@ def test_rows_that_are_apart_and_read_twice(columns: int, pitch: int, first: int
     x, y = memory[:, first : first + columns], np.zeros((3, columns), "f4")
     got = gapped().call("less_the_sum", memory, first, columns, np.zeros(3, "f4"), y).results[0]
     np.testing.assert_array_equal(got, x - x.sum(1, keepdims=True))
+
+
+VIEWED = """
+func.func @f(%x: memref<?x4xf32>, %p: index) -> memref<?x4xf32> {{
+  %one = arith.constant 1.0 : f32
+  %c4 = arith.constant 4 : index
+  %n = arith.muli %p, %c4 : index
+  {view}
+  linalg.fill ins(%one : f32) outs(%e : memref<?x4xf32>)
+  %r = memref.alloc(%p) : memref<?x4xf32>
+  linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%e, %x : memref<?x4xf32>, memref<?x4xf32>) outs(%r : memref<?x4xf32>) {{
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %s = arith.addf %v, %w : f32
+    linalg.yield %s : f32
+  }}
+  return %r : memref<?x4xf32>
+}}
+"""
+VIEWS = {
+    "expanded": """%a = memref.alloc(%n) : memref<?xf32>
+  %e = memref.expand_shape %a [[0, 1]] output_shape [%p, 4] : memref<?xf32> into memref<?x4xf32>""",
+    "collapsed": """%a = memref.alloc(%p) : memref<?x1x4xf32>
+  %e = memref.collapse_shape %a [[0, 1], [2]] : memref<?x1x4xf32> into memref<?x4xf32>""",
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_extents_are_known_without_memory_that_kernels_do_without(view: str) -> None:
+    """What is filled is no memory in the end, and had given the loops their extents."""
+    x = np.arange(20, dtype="f4").reshape(5, 4)
+    np.testing.assert_array_equal(build(VIEWED.format(view=view)).call("f", x, 5).results[0], x + 1)

@@ -7,12 +7,14 @@ In: memrefs of host code and linalg operations on them. Out: keys of extents; eq
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from mlir import ir
+from mlir.dialects import arith, memref
 
 from aot import mlir
-from aot.lower import literals, rtcalls
+from aot.lower import expandshape, literals, rtcalls
 
 Key = int | tuple[ir.Value, int]
 """A number when static; else a value and the axis of it, or a number of host code and -1."""
@@ -77,9 +79,24 @@ def _number(value: ir.Value) -> Key:
 
 def value_of(key: Key) -> ir.Value:
     """The extent as a number, at the insertion point."""
-    from mlir.dialects import memref
-
     if isinstance(key, int):
         return rtcalls.index(key)
     memory, axis = key
-    return memory if axis < 0 else memref.DimOp(memory, rtcalls.index(axis)).result
+    return memory if axis < 0 else _extent(memory, axis)
+
+
+def _extent(memory: ir.Value, axis: int) -> ir.Value:
+    """An extent of a memref; of a view as it was made: memory that kernels do without goes, and its views with it."""
+    kind, made_by = ir.MemRefType(memory.type), mlir.owner(memory)
+    if not kind.is_dynamic_dim(axis):
+        return rtcalls.index(kind.shape[axis])
+    if isinstance(made_by, ir.Operation) and made_by.name == "memref.expand_shape":
+        size = expandshape.read(made_by).sizes[axis]
+        return size if isinstance(size, ir.Value) else rtcalls.index(size)
+    if isinstance(made_by, ir.Operation) and made_by.name == "memref.collapse_shape":
+        group = ir.ArrayAttr(made_by.attributes["reassociation"])[axis]
+        extents = [_extent(made_by.operands[0], ir.IntegerAttr(each).value) for each in group]
+        return functools.reduce(lambda one, other: arith.MulIOp(one, other).result, extents)
+    if isinstance(made_by, ir.Operation) and made_by.name == "memref.alloc":
+        return made_by.operands[sum(kind.is_dynamic_dim(before) for before in range(axis))]
+    return memref.DimOp(memory, rtcalls.index(axis)).result
