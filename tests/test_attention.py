@@ -233,6 +233,28 @@ def test_where_the_largest_score_begins(largest: str, begin: str, fused: bool) -
         assert np.isnan(program.call("f", *arrays).results[0]).all()
 
 
+@pytest.mark.parametrize(
+    ("power", "quotient"),
+    [
+        ("%a = math.exp2 %d : f32", "%a = arith.divf %x, %y : f32"),
+        ("%a = math.exp %d : f32", "%i = arith.divf %one, %y : f32\n    %a = arith.mulf %i, %x : f32"),
+    ],
+    ids=["powers of two", "inverse totals"],
+)
+def test_softmax_as_kernels_are_written(power: str, quotient: str) -> None:
+    of = Attention(group=1)
+    (softmax,) = (line for line in of.text().splitlines() if "linalg.softmax" in line)
+    by_hand = BY_HAND.format(begin="0xFF800000", largest="maximumf").replace("%a = math.exp %d : f32", power)
+    by_hand = by_hand.replace("%a = arith.divf %x, %y : f32", quotient)
+    text = of.text().replace(softmax, f"  %one = arith.constant 1.0 : f32\n{by_hand}")
+    assert any(each.schedule == "mma-flash" for each in chosen(text, ((8, 0),)))
+    arrays = inputs(of, 1, 40, 90)
+    got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
+    if "exp2" in power:
+        arrays[0] = (arrays[0].astype("f8") * np.log(2)).astype("f8")
+    np.testing.assert_allclose(got, expected(*arrays[:3]), rtol=2e-3, atol=2e-3)
+
+
 ON_BUFFERS = """
 #query = affine_map<(m, n, k) -> (m, k)>
 #key = affine_map<(m, n, k) -> (n, k)>

@@ -8,6 +8,7 @@ copies of 16 bytes cannot read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -167,6 +168,7 @@ def _job(chain: Chain, loops: tuple[Groups, Groups]) -> Attention | None:
     if scores.epilogue.initial is not None:
         return None
     epilogue, scale = scaled.without(seen or scores.epilogue)
+    scale *= math.log(chain.base)
     job = Attention(
         scores, output, depth, width, epilogue, scale, causal=seen is not None, zeros=chain.zeros, staged=False
     )

@@ -10,6 +10,7 @@ with all intermediate results in memory that nobody else sees.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from aot.lower.fast.extents import Extents
 from aot.lower.fast.operations import Operation
 
 _LARGEST = ("arith.maximumf", "arith.maxnumf")
+_POWERS = {"math.exp": math.e, "math.exp2": 2.0}
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Chain:
     output: Match
     zeros: bool
     """Rows without any key are zeros, not NaN."""
+    base: float
+    """What weights are powers of: e or 2."""
 
     @property
     def operations(self) -> list[ir.Operation]:
@@ -57,7 +61,7 @@ def find(op: ir.Operation, tensors: Collection[ir.Value]) -> Chain | None:
     output = chase.to_output()
     if output is None:
         return None
-    found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors), chase.zeros)
+    found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors), chase.zeros, chase.base)
     fits = found.output.start is not None and _is_closed(found, chase.own) and not _overwrites(found, tensors)
     return found if fits else None
 
@@ -72,7 +76,7 @@ class _Chase:
         self.place = self.block.index(scores.last)
         self.rank = ir.MemRefType(scores.stores[0].value.type).rank
         self.own = [store.value for store in scores.stores]
-        self.zeros = False
+        self.zeros, self.base = False, math.e
 
     def to_output(self) -> Contraction | None:
         """The contraction of the weights with the values, if all between it and the scores is their softmax."""
@@ -146,11 +150,12 @@ class _Chase:
         return target.value
 
     def _is_power(self, read: Operation) -> bool:
-        """``exp(element - row)``."""
+        """``exp(element - row)``, or ``exp2`` of it."""
         one, other, _ = read.body.arguments
         power = mlir.owner(read.yielded[0])
-        if isinstance(power, ir.Block) or power.name != "math.exp":
+        if isinstance(power, ir.Block) or power.name not in _POWERS:
             return False
+        self.base = _POWERS[power.name]
         difference = mlir.owner(power.operands[0])
         if isinstance(difference, ir.Block) or difference.name != "arith.subf":
             return False
@@ -159,7 +164,7 @@ class _Chase:
         return [difference.operands[0], base] == [one, other]
 
     def _is_quotient(self, read: Operation) -> bool:
-        """``element / row``, made narrow or not."""
+        """``element / row``, or ``element * (1 / row)``, made narrow or not."""
         one, other, _ = read.body.arguments
         value = read.yielded[0]
         narrowed = mlir.owner(value)
@@ -167,9 +172,18 @@ class _Chase:
             value = narrowed.operands[0]
         quotient = maskedrows.quotient_of(value)
         made = mlir.owner(quotient)
-        if isinstance(made, ir.Block) or made.name != "arith.divf" or self.zeros != (quotient != value):
+        if isinstance(made, ir.Block) or self.zeros != (quotient != value):
             return False
-        return list(made.operands) == [one, other]
+        if made.name == "arith.mulf":
+            return any(each == one and _is_inverse(of, other) for each, of in itertools.permutations(made.operands))
+        return made.name == "arith.divf" and list(made.operands) == [one, other]
+
+
+def _is_inverse(value: ir.Value, of: ir.Value) -> bool:
+    """Whether it is ``1 / of``."""
+    op = mlir.owner(value)
+    divides = not isinstance(op, ir.Block) and op.name == "arith.divf"
+    return divides and literals.real(op.operands[0]) == 1.0 and op.operands[1] == of
 
 
 def _fill(op: ir.Operation) -> float | None:
