@@ -255,6 +255,33 @@ def test_softmax_as_kernels_are_written(power: str, quotient: str) -> None:
     np.testing.assert_allclose(got, expected(*arrays[:3]), rtol=2e-3, atol=2e-3)
 
 
+IN_16_BITS = """  %hs = tensor.empty(%nb, %nh, %ng, %nm, %nn) : tensor<?x?x?x?x?x{t}>
+  %half = linalg.generic {{indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}}
+      ins(%scores : tensor<?x?x?x?x?xf32>) outs(%hs : tensor<?x?x?x?x?x{t}>) {{
+  ^bb0(%x: f32, %old: {t}):
+    %na = arith.truncf %x : f32 to {t}
+    linalg.yield %na : {t}
+  }} -> tensor<?x?x?x?x?x{t}>
+  %hw = linalg.softmax dimension(4) ins(%half : tensor<?x?x?x?x?x{t}>) outs(%hs : tensor<?x?x?x?x?x{t}>)
+    -> tensor<?x?x?x?x?x{t}>
+"""
+
+
+@pytest.mark.parametrize(("kind", "mask", "zeros"), [("f16", "causal", False), ("bf16", "array", True)])
+def test_softmax_of_16_bits(kind: str, mask: str, zeros: bool) -> None:
+    """Its intermediate results are not rounded; with sums in 16 bits it stays what the source says."""
+    of = Attention(kind, group=1, mask=mask)
+    text = of.text()
+    text = text[: text.index("  %w = linalg.softmax")] + IN_16_BITS.format(t=kind) + text[text.index("  %re = ") :]
+    assert any(each.schedule == "mma-flash" for each in chosen(text, ((8, 0),)))
+    program = build(text, options=replace(AMPERE, masked_zeros=zeros))
+    for queries, keys in ((2, 70), (40, 90)):
+        check(of, program, inputs(of, 1, queries, keys))
+    native = build(text, options=replace(AMPERE, wide_accumulation=False))
+    assert "mma-flash" not in native.ir
+
+
 ON_BUFFERS = """
 #query = affine_map<(m, n, k) -> (m, k)>
 #key = affine_map<(m, n, k) -> (n, k)>

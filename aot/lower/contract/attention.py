@@ -191,7 +191,7 @@ def _fits(job: Attention) -> bool:
         return False
     if scores.epilogue.initial is not None or output.epilogue.initial is not None:
         return False
-    if str(ir.MemRefType(scores.epilogue.stores[0][0].memory.type).element_type) != "f32":
+    if str(ir.MemRefType(scores.epilogue.stores[0][0].memory.type).element_type) not in {"f32", *kinds}:
         return False
     return scores.left.along_k and scores.right.along_k and output.right.turned
 

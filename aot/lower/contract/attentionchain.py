@@ -84,6 +84,8 @@ class _Chase:
         largest = self._reduced(scores, _LARGEST, _is_least)
         powers = self._made((scores, largest), self._is_power) if largest else None
         total = self._reduced(powers, ("arith.addf",), lambda _, value: value == 0.0) if powers else None
+        if total and str(ir.MemRefType(total.type).element_type) != "f32":
+            return None
         weights = self._made((powers, total), self._is_quotient) if powers and total else None
         if weights is None:
             return None
@@ -117,7 +119,9 @@ class _Chase:
         if (source.value, source.loops, target.loops) != (memory, order, order[:-1]):
             return None
         made = mlir.owner(read.yielded[0])
-        if isinstance(made, ir.Block) or made.name not in names or set(made.operands) != set(read.body.arguments):
+        if isinstance(made, ir.Block) or made.name not in names:
+            return None
+        if {_widened(each) for each in made.operands} != set(read.body.arguments):
             return None
         fill = self._filled(target.value, read.op)
         if fill is None or not begins(made.name, fill[1]):
@@ -176,14 +180,29 @@ class _Chase:
             return False
         if made.name == "arith.mulf":
             return any(each == one and _is_inverse(of, other) for each, of in itertools.permutations(made.operands))
-        return made.name == "arith.divf" and list(made.operands) == [one, other]
+        return made.name == "arith.divf" and [made.operands[0], _rounded(made.operands[1])] == [one, other]
 
 
 def _is_inverse(value: ir.Value, of: ir.Value) -> bool:
     """Whether it is ``1 / of``."""
     op = mlir.owner(value)
     divides = not isinstance(op, ir.Block) and op.name == "arith.divf"
-    return divides and literals.real(op.operands[0]) == 1.0 and op.operands[1] == of
+    return divides and literals.real(op.operands[0]) == 1.0 and _rounded(op.operands[1]) == of
+
+
+def _widened(value: ir.Value) -> ir.Value:
+    """What a value is a wider one of, or the value itself."""
+    return _before(value, "arith.extf")
+
+
+def _rounded(value: ir.Value) -> ir.Value:
+    """What a value is rounded from, or the value itself."""
+    return _before(value, "arith.truncf")
+
+
+def _before(value: ir.Value, conversion: str) -> ir.Value:
+    op = mlir.owner(value)
+    return value if isinstance(op, ir.Block) or op.name != conversion else op.operands[0]
 
 
 def _fill(op: ir.Operation) -> float | None:

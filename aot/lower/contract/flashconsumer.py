@@ -191,7 +191,7 @@ class Consumer:
             for half in range(2):
                 pair = [hopper.element_of(total, 4 * block + 2 * half + number) for number in range(2)]
                 at = self._place(self.row + 8 * half, first + 8 * block)
-                made = self.job.epilogue.values(vector.FromElementsOp(kind, pair).result, at)[0]
+                made = self.job.scores_of(vector.FromElementsOp(kind, pair).result, at)
                 found += [vector.ExtractOp(made, [], [number]).result for number in range(2)]
         if not last and (self.job.shape.is_square or not self.job.causal):
             return found

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir.dialects import arith
 
 from aot.lower.contract import hopper, sharednumbers
-from aot.lower.contract.epilogue import Epilogue
+from aot.lower.contract.epilogue import Epilogue, Place
 from aot.lower.contract.onlinesoftmax import Row
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharednumbers import WORD
@@ -87,6 +88,11 @@ class Attention:
     def bounded(self) -> bool:
         """Whether the epilogue reads memory: only where there is some."""
         return len(self.epilogue.arrays()) > 1
+
+    def scores_of(self, total: ir.Value, at: Place) -> ir.Value:
+        """What the source makes of products, in f32: a softmax of 16 bits is rounded at its end."""
+        made = self.epilogue.values(total, at)[0]
+        return made if made.type == total.type else arith.ExtFOp(total.type, made).result
 
     @property
     def told(self) -> dict[str, int]:

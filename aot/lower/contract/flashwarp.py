@@ -194,12 +194,12 @@ class Warp:
             row = row.least(self.m - 1)
             places = [(column + n).least(self.keys - 1) for n in range(2)]
             return [
-                self.job.epilogue.values(value, Place(self.batch, row.index(), place.index()))[0]
+                self.job.scores_of(value, Place(self.batch, row.index(), place.index()))
                 for value, place in zip(pair, places, strict=True)
             ]
         kind = ir.VectorType.get([2], ir.F32Type.get())
         at = Place(self.batch, row.index(), column.index(), 2)
-        made = self.job.epilogue.values(vector.FromElementsOp(kind, list(pair)).result, at)[0]
+        made = self.job.scores_of(vector.FromElementsOp(kind, list(pair)).result, at)
         return [vector.ExtractOp(made, [], [number]).result for number in range(2)]
 
     def _packed(self, pair: Sequence[ir.Value]) -> ir.Value:
