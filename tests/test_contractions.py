@@ -217,6 +217,18 @@ def test_doubles_on_tensor_cores(
         _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
 
 
+@pytest.mark.parametrize("capability", [(9, 0), (8, 0)])
+def test_doubles_that_are_copied_one_by_one_have_larger_tiles(
+    capability: Capability, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dmma, "LEAST_SHARED", 0)
+    types = ("f64", "f64", "f64")
+    built = program(generic("mk,nk->mn", dict.fromkeys("mnk", "?"), types), capability=capability)
+    found = set(re.findall(r'aot.schedule = "dmma".*?"rows", (\d+), "columns", (\d+)', built.ir))
+    assert found == {tuple(map(str, dmma.SINGLES.form.extents))}
+    _check(built, "mk,nk->mn", {"m": 35, "n": 67, "k": 33}, types)
+
+
 def test_a_stages_first_numbers_are_read_at_the_end_of_the_turn_before() -> None:
     """Behind the barrier, and where LLVM may not move them from: to the next turn, which would begin with a wait."""
     ir = program(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), ("f32", "f32", "f32"))).ir

@@ -37,8 +37,10 @@ _SINGLE = (ffma.Tile(64, 128, 8, 16, 3), ffma.Tile(128, 128, 16, 16, 2))
 """Tiles for sums of 4 bytes, for few rows and for many."""
 _DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
 """And for sums of 8 bytes."""
-_DOUBLE_TIMES = ((dmma.SMALL, 6), (dmma.LARGE, 20))
+_DOUBLE_TIMES = ((dmma.SMALL, 6), (dmma.LARGE, 9))
 """Tiles on tensor cores, and how long a block takes in comparison."""
+_SHORT = 1024
+"""Steps up to which a sum is short."""
 _WIDENING = (HOPPER, (10, 0), (10, 3))
 """GPUs whose ``mma.sync`` takes small floats apart in registers."""
 _DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
@@ -179,7 +181,8 @@ def _candidates(job: registertile.Job, need: str | None, images: Images) -> list
 def _double_cores(job: registertile.Job, need: str, images: Images) -> list[_Candidate]:
     """Kernels on tensor cores: with the best instruction that each image has."""
     room, small = extents.has_shared(dmma.LEAST_SHARED), _has_few_tiles(job)
-    tiles_ = [each for each in ((dmma.SMALL, small), (dmma.LARGE, True)) if each[1] is not False]
+    large = dmma.SINGLES if job.vectors is False else dmma.LARGE
+    tiles_ = [each for each in ((dmma.SMALL, small), (large, True)) if each[1] is not False]
     found: list[_Candidate] = []
     for instruction in dmma.INSTRUCTIONS:
         served = images.least(instruction.since)
@@ -200,7 +203,9 @@ def _has_few_tiles(job: registertile.Job) -> ir.Value | bool:
     if job.vectors is False:
         return False
     sizes = [(tile.form.extents, time) for tile, time in _DOUBLE_TIMES]
-    return extents.no_more(*(extents.rounds(job.problem, *size, time) for size, time in sizes))
+    fewer = extents.no_more(*(extents.rounds(job.problem, *size, time) for size, time in sizes))
+    # Long sums come in parts, so that large tiles keep a GPU busy, too.
+    return all_of([fewer, extents.at_most(job.problem.k, _SHORT)])
 
 
 def _emit_double(

@@ -10,15 +10,15 @@ too, run at half that pace there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from mlir import ir
-from mlir.dialects import llvm
 
 from aot.arch import WARP
-from aot.lower.contract import epilogue, instructions, registertile
+from aot.lower.contract import epilogue, instructions, registertile, sharednumbers
 from aot.lower.contract.registertile import Ahead, Form, Job, Starts
 from aot.lower.contract.sharedarray import Shared
 from aot.lower.contract.splitting import Split
@@ -48,6 +48,8 @@ class Tile:
     """Blocks of a warp beside each other."""
     blocks: int
     """On a multiprocessor."""
+    ahead: int
+    """Blocks of the right factor that a warp reads before it multiplies."""
 
     @property
     def form(self) -> Form:
@@ -65,7 +67,11 @@ class Tile:
         )
 
 
-LARGE, SMALL = Tile(4, 2, 8, blocks=1), Tile(2, 2, 4, blocks=2)
+LARGE, SMALL = Tile(2, 2, 8, blocks=2, ahead=4), Tile(2, 2, 4, blocks=2, ahead=4)
+"""Of two blocks on a multiprocessor one multiplies while the other reads its numbers, or waits at a barrier. Numbers of
+all eight blocks beside each other at a time would spill where extents are not known."""
+SINGLES = Tile(4, 2, 8, blocks=1, ahead=8)
+"""For factors that are copied number by number: a larger tile has fewer of these for each product."""
 LEAST_SHARED = 128 * 1024
 """Bytes of shared memory that GPUs have whose tensor cores are faster in f64; those for graphics have less."""
 
@@ -104,43 +110,67 @@ class _Units:
 
     def first(self, starts: Starts) -> list[ir.Value]:
         """A lane's numbers of the first instructions."""
-        return self._factors(starts, 0)
+        return self._begun(starts, 0)
 
     def multiplied(
         self, starts: Starts, sums: Sequence[ir.Value], first: Sequence[ir.Value], ahead: Ahead
     ) -> tuple[list[ir.Value], list[ir.Value]]:
         """The sums with the products of a stage: numbers are read while those before are multiplied."""
-        done, factors = list(sums), list(first)
-        for step in range(self.instruction.depth, self.form.depth + 1, self.instruction.depth):
-            following = self._factors(starts, step) if step < self.form.depth else ahead()
-            done, factors = self._products(done, factors), following
-        return done, factors
+        done, begun = list(sums), list(first)
+        for step in range(0, self.form.depth, self.instruction.depth):
+            following = step + self.instruction.depth
+            more = ahead if following == self.form.depth else partial(self._begun, starts, following)
+            begun = self._multiply(done, begun, partial(self._right, starts, step), more)
+        return done, begun
 
-    def _factors(self, starts: Starts, step: int) -> list[ir.Value]:
-        """For each block of the left factor pairs, then for each of the right one numbers: one for every 4 steps."""
-        places = (self.row + self.number * 2, self.column + self.number)
-        apart = (self.tile.down * _HIGH, self.tile.across * _WIDE)
-        kinds = (ir.VectorType.get([2], _number()), _number())
-        found = []
-        for start, shape, place, blocks, far, kind in zip(
-            starts, self.form.shapes, places, (_ROWS, self.tile.columns), apart, kinds, strict=True
-        ):
-            mine = start + self.step * shape.row_bytes + place * _SIZE
-            for block in range(blocks):
-                for more in range(step, step + self.instruction.depth, _LANES):
-                    found.append(_loaded(mine + (more * shape.row_bytes + block * far * _SIZE), kind))
-        return found
+    def _begun(self, starts: Starts, step: int) -> list[ir.Value]:
+        """What a step begins with: all of the left factor, and the first blocks of the right one."""
+        left = [self._left(starts, step, block) for block in range(_ROWS)]
+        right = [self._right(starts, step, block) for block in range(self.tile.ahead)]
+        return [number for block in (*left, *right) for number in block]
 
-    def _products(self, sums: Sequence[ir.Value], factors: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums with those of one step of instructions."""
+    def _multiply(
+        self, sums: list[ir.Value], begun: Sequence[ir.Value], read: Callable[[int], list[ir.Value]], ahead: Ahead
+    ) -> list[ir.Value]:
+        """Add a step's products to the sums, and give what the next step begins with: the last blocks hide the wait."""
         deep = self.instruction.depth // _LANES
-        blocks = [factors[first : first + deep] for first in range(0, len(factors), deep)]
-        done: list[ir.Value] = []
-        for pairs in blocks[:_ROWS]:
-            left = [bodies.unpack(pair) for pair in pairs]
-            for right in blocks[_ROWS:]:
-                done += self._block(left, right, sums[len(done) : len(done) + _SUMS])
-        return done
+        blocks = [list(begun[first : first + deep]) for first in range(0, len(begun), deep)]
+        left = [[bodies.unpack(pair) for pair in pairs] for pairs in blocks[:_ROWS]]
+        right, following = blocks[_ROWS:], list[ir.Value]()
+        for row, column in self._places():
+            wanted = column + self.tile.ahead
+            if row == 0 and wanted < self.tile.columns:
+                right.append(read(wanted))
+            elif row == 0 and wanted == self.tile.columns:
+                following = ahead()
+            first = _SUMS * (row * self.tile.columns + column)
+            mine = slice(first, first + _SUMS)
+            sums[mine] = self._block(left[row], right[column], sums[mine])
+        return following
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        """Rows and columns of blocks in the order of their products: as columns' numbers come, or row after row."""
+        rows, columns = range(_ROWS), range(self.tile.columns)
+        if self.tile.ahead == self.tile.columns:
+            return product(rows, columns)
+        return ((row, column) for column, row in product(columns, rows))
+
+    def _left(self, starts: Starts, step: int, block: int) -> list[ir.Value]:
+        """Numbers of a block's rows: a pair for every 4 steps."""
+        place = starts[0] + (self.row + self.number * 2 + block * self.tile.down * _HIGH) * _SIZE
+        return self._loaded(place, step, self.form.shapes[0].row_bytes, ir.VectorType.get([2], _number()))
+
+    def _right(self, starts: Starts, step: int, block: int) -> list[ir.Value]:
+        """Numbers of a block's columns: one for every 4 steps."""
+        place = starts[1] + (self.column + self.number + block * self.tile.across * _WIDE) * _SIZE
+        return self._loaded(place, step, self.form.shapes[1].row_bytes, _number())
+
+    def _loaded(self, place: Word, step: int, row: int, kind: ir.Type) -> list[ir.Value]:
+        """What lies at a place of the rows of an instruction's steps."""
+        size = 2 * _SIZE if isinstance(kind, ir.VectorType) else _SIZE
+        mine = place + self.step * row
+        steps = range(step, step + self.instruction.depth, _LANES)
+        return [sharednumbers.read(mine + more * row, kind, size) for more in steps]
 
     def _block(
         self, left: Sequence[list[ir.Value]], right: Sequence[ir.Value], sums: Sequence[ir.Value]
@@ -161,8 +191,3 @@ class _Units:
 
 def _number() -> ir.Type:
     return ir.F64Type.get()
-
-
-def _loaded(address: Word, kind: ir.Type) -> ir.Value:
-    size = 2 * _SIZE if isinstance(kind, ir.VectorType) else _SIZE
-    return llvm.LoadOp(kind, instructions.pointer(address, 3), alignment=size).result
