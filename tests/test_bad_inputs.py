@@ -74,6 +74,7 @@ BROKEN = (
     Fault("rounding_toward_zero", 1, r"halves\.mlir:2:\d+: error: 'arith\.truncf' toward_zero: only rounding to the"),
     Fault("negative_size", 1, r"sizes\.mlir:3:\d+: error: 'tensor\.empty': size -3 is negative"),
     Fault("dimension_that_there_is_not", 1, r"rows\.mlir:4:\d+: error: 'memref\.dim': 'memref<\?xindex>' has no dim"),
+    Fault("convolution_that_goes_backwards", 1, r"image\.mlir:2:\d+: error: 'linalg\.conv_1d\w+': strides are pos"),
     Fault("division_by_zero_in_a_map", 1, r"halves\.mlir:2:\d+: error: 'affine\.apply': a division by 0 in '.*'; div"),
     Fault("divisor_that_becomes_zero", 1, r"halves\.mlir:3:\d+: error: 'affine\.apply': a division by 0 in '.*'; div"),
     Fault("reshape_of_other_size", 1, r"shape\.mlir:4:\d+: error: .*dim size \(7\) must equal reassociation"),

@@ -1,7 +1,7 @@
-"""Constants that mean nothing where they stand, and that MLIR ends the process of: dimensions, and divisors of maps.
+"""Constants that mean nothing where they stand, and that MLIR takes, or ends the process of.
 
-In: a module. Out: LoweringError where ``tensor.dim`` or ``memref.dim`` asks for a dimension that there is not, or an
-affine map divides by a number that is not positive.
+In: a module. Out: LoweringError where ``tensor.dim`` or ``memref.dim`` asks for a dimension that there is not, where an
+affine map divides by a number that is not positive, or windows of a convolution go backwards, out of its input.
 
 >>> check(module)                                                       # doctest: +SKIP
 """
@@ -20,6 +20,7 @@ _DIMENSIONS = frozenset({"tensor.dim", "memref.dim"})
 _APPLIED = frozenset({"affine.apply", "affine.min", "affine.max"})
 """Operations whose operands are those of their map."""
 _MAPS = ("map", "lowerBoundMap", "upperBoundMap")
+_STEPS = ("strides", "dilations")
 _DIVISIONS = (ir.AffineModExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)
 
 
@@ -28,17 +29,31 @@ def check(module: mlir.Module) -> None:
     problems = [
         mlir.diagnostic_at(op, f"'{op.name}': {problem}")
         for op in mlir.walk(module)
-        if op.name in _DIMENSIONS or op.name.startswith("affine.")
-        for problem in dict.fromkeys(_of_dimension(op) if op.name in _DIMENSIONS else _of_maps(op))
+        for problem in dict.fromkeys(_problems(op))
     ]
     if problems:
         raise LoweringError(f"{module.context.aot_path}: constants without a meaning", diagnostics=tuple(problems))
+
+
+def _problems(op: mlir.Operation) -> Iterator[str]:
+    if op.name in _DIMENSIONS:
+        yield from _of_dimension(op)
+    elif op.name.startswith("affine."):
+        yield from _of_maps(op)
+    elif op.name.startswith("linalg."):
+        yield from _of_windows(op)
 
 
 def _of_dimension(op: mlir.Operation) -> Iterator[str]:
     kind, number = ir.ShapedType(op.operands[0].type), literals.whole(op.operands[1])
     if number is not None and kind.has_rank and not 0 <= number < kind.rank:
         yield f"'{kind}' has no dimension {number}"
+
+
+def _of_windows(op: mlir.Operation) -> Iterator[str]:
+    for name in _STEPS:
+        if name in op.attributes and any(int(step) <= 0 for step in ir.DenseIntElementsAttr(op.attributes[name])):
+            yield f"{name} are positive"
 
 
 def _of_maps(op: mlir.Operation) -> Iterator[str]:
