@@ -27,6 +27,8 @@ def inputs(torch: Any, of: Any, shape: tuple[int, ...]) -> list[Any]:
 
 def expected(torch: Any, of: Any, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     scores = torch.einsum("bhgmd,bhnd->bhgmn", q.double(), k.double()) * SCALE
+    if "half" in of.mask:
+        scores = scores.to(q.dtype).double()
     if "causal" in of.mask:
         rows, columns = (torch.arange(each, device="cuda") for each in scores.shape[-2:])
         scores = scores.masked_fill(columns > rows[:, None], -math.inf)
