@@ -6,12 +6,14 @@ middle half of the rounds lies apart.
 A contender is captured once, over several sets of arrays, more than the L2 cache holds where ``MOST_SETS`` of them
 suffice; small arrays stay in the cache, as those of a program do that has just written them. Calls follow each other as
 in a program, too: kernels that may begin before the one ahead has ended, as ours may on 9.0, do so. Every round replays
-all graphs one after the other. After ``LEAST_ROUNDS`` the clock stops as soon as all contenders are ``STEADY``.
+all graphs one after the other, each in an order of its own: at the power limit who follows a contender that takes less
+power is up to 5 % faster. After ``LEAST_ROUNDS`` the clock stops as soon as all contenders are ``STEADY``.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import statistics
 from dataclasses import dataclass
 from typing import Any
@@ -96,9 +98,11 @@ def _graph(call: Call, sets: list[list[Any]]) -> Any:
 def _times(graphs: dict[str, Any], count: int) -> dict[str, Timing]:
     replays = {name: max(1, min(20, round(ROUND_MICROSECONDS / _replay(graph, 2)))) for name, graph in graphs.items()}
     found: dict[str, list[float]] = {name: [] for name in graphs}
+    order, drawn = list(graphs), random.Random(0)
     for number in range(MOST_ROUNDS):
-        for name, graph in graphs.items():
-            found[name].append(_replay(graph, replays[name]) / count)
+        drawn.shuffle(order)
+        for name in order:
+            found[name].append(_replay(graphs[name], replays[name]) / count)
         if number + 1 >= LEAST_ROUNDS and all(_timing(times).spread < STEADY for times in found.values()):
             break
     return {name: _timing(times) for name, times in found.items()}
