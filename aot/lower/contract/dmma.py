@@ -157,20 +157,20 @@ class _Units:
 
     def _left(self, starts: Starts, step: int, block: int) -> list[ir.Value]:
         """Numbers of a block's rows: a pair for every 4 steps."""
-        place = starts[0] + (self.row + self.number * 2 + block * self.tile.down * _HIGH) * _SIZE
-        return self._loaded(place, step, self.form.shapes[0].row_bytes, ir.VectorType.get([2], _number()))
+        far, pair = block * self.tile.down * _HIGH, ir.VectorType.get([2], _number())
+        return self._loaded(starts, 0, self.row + self.number * 2, far, step, pair)
 
     def _right(self, starts: Starts, step: int, block: int) -> list[ir.Value]:
         """Numbers of a block's columns: one for every 4 steps."""
-        place = starts[1] + (self.column + self.number + block * self.tile.across * _WIDE) * _SIZE
-        return self._loaded(place, step, self.form.shapes[1].row_bytes, _number())
+        return self._loaded(starts, 1, self.column + self.number, block * self.tile.across * _WIDE, step, _number())
 
-    def _loaded(self, place: Word, step: int, row: int, kind: ir.Type) -> list[ir.Value]:
-        """What lies at a place of the rows of an instruction's steps."""
+    def _loaded(self, starts: Starts, side: int, place: Word, far: int, step: int, kind: ir.Type) -> list[ir.Value]:
+        """What lies so far from a lane's place in the rows of an instruction's steps: constants are added last."""
+        row = self.form.shapes[side].row_bytes
+        mine = starts[side] + self.step * row + place * _SIZE
         size = 2 * _SIZE if isinstance(kind, ir.VectorType) else _SIZE
-        mine = place + self.step * row
         steps = range(step, step + self.instruction.depth, _LANES)
-        return [sharednumbers.read(mine + more * row, kind, size) for more in steps]
+        return [sharednumbers.read(mine + (more * row + far * _SIZE), kind, size) for more in steps]
 
     def _block(
         self, left: Sequence[list[ir.Value]], right: Sequence[ir.Value], sums: Sequence[ir.Value]
