@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mlir import ir
+
 from aot.lower.contract import extents, kinds, wgmma, wgmmafit, wgmmaswapped
-from aot.lower.contract.problem import Problem, all_of
+from aot.lower.contract.problem import Problem, all_of, any_of
 from aot.lower.contract.wgmmachoice import Offer
 from aot.lower.contract.wgmmatile import Tile
 
 _TILE = Tile(128, 16, 5, 2, blocks=2, chunks=1, swapped=True)
 """Four stages or six and one block keep memory less busy."""
-_COLUMNS = 99 * 128 + 1
-"""From which on there are tiles for most multiprocessors without parts of the sum."""
+_COLUMNS, _COLUMNS_OF_ROWS = 75 * 128 + 1, 40 * 128
+"""From which on this is faster than parts of sums; and where several rows meet weights whose columns are contiguous."""
 _STEPS = 1024
 """Of the summed loop, from which on memory's pace matters more than a launch's."""
 _HALF = 2
@@ -32,9 +34,14 @@ def offers(job: Problem) -> list[Offer]:
         return []
     if pairs is False or not wgmmafit.can_stage(job) or not wgmmaswapped.can_swap(job):
         return []
-    # Of one row with weights along the summed loop, threads that add up what they read are faster.
-    rows = [extents.at_most(job.m, _TILE.columns), extents.at_least(job.m, 1 if job.right.turned else 2)]
-    sizes = [*rows, extents.at_least(job.n, _COLUMNS), extents.at_least(job.k, _STEPS)]
+    several = extents.at_least(job.m, 2)
+    columns: list[ir.Value | bool] = [extents.at_least(job.n, _COLUMNS)]
+    if job.right.turned:
+        columns.append(all_of([several, extents.at_least(job.n, _COLUMNS_OF_ROWS)]))
+    else:
+        # Of one row with weights along the summed loop, threads that add up what they read are faster.
+        columns = [all_of([several, *columns])]
+    sizes = [extents.at_most(job.m, _TILE.columns), any_of(columns), extents.at_least(job.k, _STEPS)]
     tile = _TILE if wgmmaswapped.is_staged(job) else replace(_TILE, chunks=0)
     condition = all_of([*sizes, wgmmafit.condition(job), pairs])
     return [Offer(condition, lambda: wgmma.launch(job, tile, staged=True))] if condition is not False else []
