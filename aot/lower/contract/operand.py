@@ -171,26 +171,28 @@ class Side:
             source = source + self.stride
 
     def _prepare_fragments(self) -> None:
-        """The chunk and the row from which a lane reads at first."""
-        lane = self.lane
+        """Addresses in the first stage, by step of ``k`` and tile of the warp: computed here, loops only choose."""
+        lane, rows, tiles = self.lane, 16 * self.row_bytes, range(self.part.warp // 16)
+        steps = range(self.part.depth // self.kind.depth)
         half, low = lane // 16, lane % 16
         other, eight = lane // _ROWS % 2, lane // 16 * _ROWS + lane % _ROWS
         if self.operand.turned:
             row, right = (eight, other) if self.part.is_left else (low, half)
-            self.corner = self.warp0 * self.kind.bytes // CHUNK + right, row
+            chunk = self.warp0 * self.kind.bytes // CHUNK + right
+            across = [self._shared(chunk + 2 * tile, row) for tile in tiles]
+            self.places = [[place + step * rows for place in across] for step in steps]
         else:
             row, right = (low, half) if self.part.is_left else (eight, other)
-            self.corner = right, self.warp0 + row
+            along = [self._shared(right + 2 * step, self.warp0 + row) for step in steps]
+            self.places = [[place + tile * rows for tile in tiles] for place in along]
 
     def fragments(self, stage: Word, step: Word) -> list[list[ir.Value]]:
         """Registers of each 16 rows or columns of the warp, at a step of ``k``."""
-        (chunk, row), rows, tiles = self.corner, 16 * self.row_bytes, range(self.part.warp // 16)
-        if self.operand.turned:
-            places = [self._shared(chunk + 2 * tile, row) + step * rows for tile in tiles]
-        else:
-            first = self._shared(chunk + step * 2, row)
-            places = [first + tile * rows for tile in tiles]
-        return [instructions.fragments(place + stage, turned=self.operand.turned) for place in places]
+        found = self.places[0]
+        for number, others in enumerate(self.places[1:], 1):
+            chosen = step.equals(number)
+            found = [other.where(chosen, place) for other, place in zip(others, found, strict=True)]
+        return [instructions.fragments(place + stage, turned=self.operand.turned) for place in found]
 
 
 def right_tiles(registers: Sequence[Sequence[ir.Value]]) -> list[Sequence[ir.Value]]:
