@@ -394,6 +394,44 @@ def test_a_broken_context_ends_one_function_only(copies: Path, tmp_path: Path) -
     assert done.returncode == 1
 
 
+NO_ARRAYS = """
+func.func @filled(%value: f32) -> (tensor<2x3xf32>, f32, tensor<f32>) {
+  %r = tensor.splat %value : tensor<2x3xf32>
+  %one = tensor.from_elements %value : tensor<f32>
+  return %r, %value, %one : tensor<2x3xf32>, f32, tensor<f32>
+}
+func.func @zeros(%n: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %r = tensor.splat %zero[%n] : tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+func.func @chosen(%flag: tensor<i1>, %x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %f = tensor.extract %flag[] : tensor<i1>
+  %r = arith.select %f, %x, %y : tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+"""
+NO_ARRAYS_REFERENCES = """
+import numpy as np
+def filled(value): return np.full((2, 3), value, "f4"), value, np.full((), value, "f4")
+def zeros(n): return np.zeros(n, "f4")
+def chosen(flag, x, y): return x if flag else y
+"""
+
+
+def test_cpu_code_is_called_where_no_array_says_so(tmp_path: Path) -> None:
+    """Of a package with GPU code, too: by ``out=`` where shapes of results are known. Arrays of rank 0 are arrays."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "bare.mlir").write_text(NO_ARRAYS)
+    (tmp_path / "references.py").write_text(NO_ARRAYS_REFERENCES)
+    wheel = build(tmp_path / "kernels", "sm_80,host")
+    rows = {each.function: each.rows for each in run(wheel, str(tmp_path / "references.py")).reports}
+    assert [row.place for row in rows["bare.filled"]] == ["cpu"]
+    assert rows["bare.filled"][0].ok
+    assert [row.note for row in rows["bare.zeros"]] == ["a call without arrays runs on a GPU, and there is no GPU here"]
+    assert [row.ok for row in rows["bare.chosen"]] == [True] * 4
+
+
 def test_without_a_gpu_a_reference_is_needed(package: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-m", "aot", "verify", str(package)]

@@ -99,13 +99,16 @@ def _not_comparable(setup: Setup, signature: Signature) -> str:
     """Why nothing can be compared; empty when it can."""
     able = [each for each in setup.places if each.runs(signature)]
     if not able:
-        return "it has no CPU code, and there is no GPU here"
+        reason = "a call without arrays runs on a GPU" if signature.cpu else "it has no CPU code"
+        return f"{reason}, and there is no GPU here"
     if _silent(signature):
         return "" if not signature.dims() else "it returns and writes nothing"
     if setup.reference is not None:
         return "" if setup.reference.has(signature) else f"{setup.against()} has no reference for it"
     if not signature.cpu:
         return "it has no CPU code to compare with: give a reference with --against FILE.py"
+    if not signature.chooses_cpu:
+        return "a call without arrays runs on a GPU: give a reference with --against FILE.py"
     return "" if len(able) > 1 else "only its CPU code can run here"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,6 +44,9 @@ class Place(Protocol):
     def load(self, signature: Signature, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as the function takes them here."""
 
+    def out(self, signature: Signature) -> tuple[Any, ...] | None:
+        """Arrays for the results, where nothing else says that the call is to run here."""
+
     def read(self, value: Any, mlir: str) -> Any:
         """A result or an argument as a numpy array or a number."""
 
@@ -56,10 +60,15 @@ class Cpu:
     name = CPU
 
     def runs(self, signature: Signature) -> bool:
-        return signature.cpu
+        return signature.chooses_cpu
 
     def load(self, signature: Signature, arguments: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(each.copy() if isinstance(each, np.ndarray) else each for each in arguments)
+
+    def out(self, signature: Signature) -> tuple[Any, ...] | None:
+        if signature.takes_arrays or not signature.gpu:
+            return None
+        return tuple(np.empty([each or 0 for each in made.shape], numpy_dtype(made.dtype)) for made in signature.made)
 
     def read(self, value: Any, mlir: str) -> Any:
         return np.asarray(value) if hasattr(value, "__array_interface__") else value
@@ -84,6 +93,9 @@ class Device:
             for argument, parameter in zip(arguments, signature.parameters, strict=True)
         )
 
+    def out(self, signature: Signature) -> tuple[Any, ...] | None:
+        return None
+
     def read(self, value: Any, mlir: str) -> Any:
         return self.gpu.to_host(value, numpy_dtype(mlir)) if hasattr(value, "__dlpack__") else value
 
@@ -91,10 +103,16 @@ class Device:
         self.gpu.synchronize()
 
 
+def bound(place: Place, function: Callable[..., Any], signature: Signature, loaded: Sequence[Any]) -> Callable[[], Any]:
+    """The call with these arguments, of the code for this place."""
+    out = place.out(signature)
+    return partial(function, *loaded) if out is None else partial(function, *loaded, out=out)
+
+
 def call(place: Place, function: Callable[..., Any], signature: Signature, arguments: Sequence[Any]) -> Outcome:
     """Calls once, and reads everything back."""
     loaded = place.load(signature, arguments)
-    got = function(*loaded)
+    got = bound(place, function, signature, loaded)()
     place.wait()
     returned = () if not signature.results else got if isinstance(got, tuple) else (got,)
     problem = next(

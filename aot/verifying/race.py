@@ -120,6 +120,5 @@ def _outcome(setup: Setup, case: Case) -> Outcome:
 
 
 def _call(setup: Setup, signature: Signature, arguments: tuple[Any, ...]) -> Callable[[], Any]:
-    function = setup.function(signature)
-    loaded = _where(setup).load(signature, arguments)
-    return lambda: function(*loaded)
+    where = _where(setup)
+    return place.bound(where, setup.function(signature), signature, where.load(signature, arguments))

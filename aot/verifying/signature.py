@@ -37,6 +37,16 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A result that is a new array."""
+
+    dtype: str
+    """MLIR's spelling."""
+    shape: tuple[int | None, ...]
+    """None for an extent that only a call knows."""
+
+
+@dataclass(frozen=True)
 class Signature:
     """One function, or one kernel."""
 
@@ -51,11 +61,23 @@ class Signature:
     result_dtypes: tuple[str, ...]
     cost: Mapping[str, Any] | None = None
     """Estimate of bytes and operations, as the manifest has it."""
+    made: tuple[Made, ...] = ()
 
     @property
     def full_name(self) -> str:
         """``softmax.softmax``."""
         return f"{self.source}.{self.name}"
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether a call's arguments say where it runs."""
+        return any(parameter.shape is not None for parameter in self.parameters)
+
+    @property
+    def chooses_cpu(self) -> bool:
+        """Whether a call can ask for the CPU code: by arrays, by ``out=`` of known shapes, or as there is no other."""
+        known = bool(self.made) and all(extent is not None for each in self.made for extent in each.shape)
+        return self.cpu and (self.takes_arrays or known or not self.gpu)
 
     def dims(self) -> tuple[Dim, ...]:
         """All dynamic dimensions, in order."""
@@ -109,6 +131,11 @@ def _function(source: str, function: Mapping[str, Any]) -> Signature:
         results=tuple(result["argument"] for result in function["results"]),
         result_dtypes=tuple(result["dtype"] for result in function["results"]),
         cost=function.get("cost"),
+        made=tuple(
+            Made(result["dtype"], tuple(result["shape"]))
+            for result in function["results"]
+            if result["argument"] is None and result["kind"] != SCALAR
+        ),
     )
 
 

@@ -79,10 +79,10 @@ def _time(setup: Setup, signature: Signature, where: Place, sizes: Sizes, bandwi
     letters = dict(zip(signature.dims(), sizes.letters, strict=True))
     arguments = values.make(signature, checks.request(setup, signature, extents, letters))
     shapes = checks.shapes_text(signature, arguments)
-    function, loaded = setup.function(signature), where.load(signature, arguments)
+    call = place.bound(where, setup.function(signature), signature, where.load(signature, arguments))
     where.wait()
     try:
-        samples = timing.sample(lambda: function(*loaded), where.wait)
+        samples = timing.sample(call, where.wait)
     except checks.REFUSALS as error:
         return TimedRow(
             signature.full_name, shapes, where.name, note=f"refused: {checks.refusal(setup, error)}", failed=True

@@ -104,6 +104,11 @@ def _smallest(signature: Signature, number: int, extents: Mapping[Dim, int]) -> 
 
 
 def _array(mlir: str, shape: tuple[int, ...], bounds: tuple[float, float] | None, rng: np.random.Generator) -> Array:
+    """An array of rank 0, too, for which NumPy's generators and operators give numbers."""
+    return np.asarray(_elements(mlir, shape, bounds, rng))
+
+
+def _elements(mlir: str, shape: tuple[int, ...], bounds: tuple[float, float] | None, rng: np.random.Generator) -> Any:
     kind, row = numpy_dtype(mlir), dtype.of(mlir)
     if mlir in CODES and bounds is None:
         return rng.integers(*CODES[mlir], shape).astype("u1").view(kind)
