@@ -196,6 +196,46 @@ def test_functions_that_check_nothing_get_equal_extents() -> None:
     assert found.extents == {(0, 0): 256, (0, 1): 256, (1, 0): 8}
 
 
+SCAN = """
+func.func @scan(%x: memref<?x?xf32>, %y: memref<?x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %n = memref.dim %x, %c0 : memref<?x?xf32>
+  %m = memref.dim %x, %c1 : memref<?x?xf32>
+  scf.parallel (%i) = (%c0) to (%n) step (%c1) {
+    %all = scf.for %j = %c0 to %m step %c1 iter_args(%sum = %zero) -> (f32) {
+      %value = memref.load %x[%i, %j] : memref<?x?xf32>
+      %next = arith.addf %sum, %value : f32
+      memref.store %next, %y[%i, %j] : memref<?x?xf32>
+      scf.yield %next : f32
+    }
+    scf.reduce
+  }
+  return
+}
+func.func @twice(%x: memref<?xf32>, %y: memref<?xf32>) {
+  linalg.add ins(%x, %x : memref<?xf32>, memref<?xf32>) outs(%y : memref<?xf32>)
+  return
+}
+"""
+
+
+def test_loops_of_the_source_on_buffers_get_equal_extents(tmp_path: Path) -> None:
+    """Nothing refuses extents that do not go together there, and such a call writes past the end."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "loops.mlir").write_text(SCAN)
+    reference = tmp_path / "reference.py"
+    reference.write_text("def scan(x, y): y[:] = x.cumsum(1)\ndef twice(x, y): y[:] = x + x\n")
+    found = run(build(tmp_path / "kernels", "host"), str(reference))
+    assert found.ok
+    texts = {report.function: report.signature for report in found.reports}
+    assert texts == {"loops.scan": "loops.scan(x[m,m], y[m,m])", "loops.twice": "loops.twice(x[m], y[m])"}
+    scans = [row.shapes for report in found.reports for row in report.rows if row.function == "loops.scan"]
+    assert scans == ["x[256,256] y[256,256]", "x[512,512] y[512,512]"]
+    assert any("[0]" in row.shapes for report in found.reports for row in report.rows), "those of linalg are tried"
+
+
 def test_the_users_extents_and_ranges_count(package: Path, references: str) -> None:
     found = run(package, references, "matmul.matmul", dims=("m=5", "b.1=3"))
     assert found.rows[0].shapes == "a[5,11] b[11,3]"

@@ -3,7 +3,7 @@
 In: a signature and a way to call it with given extents. Out: Dims: classes of dimensions that must be equal, a letter
 for each, and extents that work. Tensor-level functions check extents before they work, so asking is safe: all
 extents different at first, then what the messages say is made equal, then pairs are tried. Functions on buffers do
-not check: theirs are all equal from the start.
+not check (``Signature.checks_extents``): theirs are all equal from the start.
 
 >>> find(matmul, ask).letters                                                    # doctest: +SKIP
 {(0, 0): 'm', (0, 1): 'n', (1, 0): 'n', (1, 1): 'k'}
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from aot.verifying.signature import TENSOR, Dim, Signature
+from aot.verifying.signature import Dim, Signature
 
 Ask = Callable[[Mapping[Dim, int]], str]
 """Calls the function with these extents; the error's text, empty when there is none."""
@@ -76,7 +76,7 @@ def find(signature: Signature, ask: Ask, given: Mapping[str, int]) -> Dims:
     dims = signature.dims()
     by_name = {signature.dim_name(dim): dim for dim in dims}
     fixed = {by_name[name]: extent for name, extent in given.items() if name in by_name}
-    if signature.level != TENSOR:
+    if not signature.checks_extents:
         free = tuple(dim for dim in dims if dim not in fixed)
         return _done(_Search(signature, ask, BUFFERS, fixed), _split((free,), fixed), given)
     first = ""
@@ -181,5 +181,5 @@ def _done(search: _Search, classes: Partition, given: Mapping[str, int]) -> Dims
     named = {dim: given[letter] for dim, letter in letters.items() if letter in given and dim not in search.fixed}
     extents = search.extents(classes) | named
     demanded = {dim for members in classes if any(each in search.fixed for each in members) for dim in members}
-    refusal = search.ask(extents) if named and search.signature.level == TENSOR else ""
+    refusal = search.ask(extents) if named and search.signature.checks_extents else ""
     return Dims(classes, extents, letters, frozenset(demanded | set(named)), refusal)

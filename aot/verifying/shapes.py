@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from aot.verifying import cost
 from aot.verifying.dims import Dims
-from aot.verifying.signature import TENSOR, Dim, Signature
+from aot.verifying.signature import Dim, Signature
 
 PAST_A_TILE = ((257, 129, 65, 33, 17), (129, 33, 17, 5, 3), (65, 9, 5, 3, 2), (33, 5, 3, 2, 2))
 """Extents one past what schedules use as a tile; the last dimension gets the largest. The first that is affordable."""
@@ -38,7 +38,7 @@ def shapes(signature: Signature, found: Dims) -> Iterator[Shape]:
     free = [members for members in found.classes if not found.fixed & set(members)]
     if not free:
         return
-    if signature.level != TENSOR:
+    if not signature.checks_extents:
         # Code on buffers checks nothing: a multiple of what is fine already is as far as one may go.
         yield Shape("doubled", _with(found, {members: 2 * found.extents[members[0]] for members in free}), edge=True)
         return

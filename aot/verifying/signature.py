@@ -79,6 +79,16 @@ class Signature:
         known = bool(self.made) and all(extent is not None for each in self.made for extent in each.shape)
         return self.cpu and (self.takes_arrays or known or not self.gpu)
 
+    @property
+    def checks_extents(self) -> bool:
+        """Whether a call with extents that do not go together is refused, so that trying them is safe.
+
+        Tensor-level functions are, unless they take buffers whose elements loops of their own read or write: what
+        those read is not in the estimate.
+        """
+        buffers = any(each.role == REF and None in (each.shape or ()) for each in self.parameters)
+        return self.level == TENSOR and not (buffers and not (self.cost or {}).get("read"))
+
     def dims(self) -> tuple[Dim, ...]:
         """All dynamic dimensions, in order."""
         return tuple(
