@@ -32,13 +32,14 @@ def bindings() -> Any:
     try:
         with _without_numpy():
             ir = importlib.import_module("mlir.ir")
-    except ImportError as error:
+            importlib.import_module("mlir._mlir_libs._mlir").globals.dialect_search_modules = _DIALECTS
+    except (ImportError, AttributeError) as error:
+        sys.modules.pop("mlir.ir", None)  # else the next one to ask would take them for whole
         raise ToolMissing(
             f"MLIR's Python bindings cannot be imported: {error}",
             hint="install the build tools with: python -m pip install 'aot[build]'"
             " (any distribution will do that provides the module `mlir` of LLVM 22 with the NVPTX back end)",
         ) from error
-    ir._globals.dialect_search_modules = _DIALECTS
     return ir
 
 

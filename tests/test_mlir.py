@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -172,3 +173,19 @@ def test_missing_bindings_say_what_to_install() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.startswith("3 install the build tools")
     assert issubclass(ToolMissing, AotError)
+
+
+def test_bindings_of_another_make_are_no_bug_of_ours(tmp_path: Path) -> None:
+    """Whoever asks again hears it again."""
+    (tmp_path / "mlir").mkdir()
+    for name in ("__init__.py", "ir.py"):
+        (tmp_path / "mlir" / name).write_text("")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from aot import errors, mlir\n"
+        "for _ in range(2):\n"
+        "    try: mlir.bindings()\n"
+        "    except errors.ToolMissing as error: print(error.message)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "MLIR's Python bindings cannot be imported: No module named 'mlir._mlir_libs'\n" * 2
