@@ -55,7 +55,13 @@ class _Section:
 
 def kernels(data: bytes) -> tuple[CubinKernel, ...]:
     """All kernels of a cubin, sorted by name; LoweringError when it is none."""
-    sections = _sections(data)
+    try:
+        return _kernels(_sections(data))
+    except (LookupError, ValueError, struct.error) as error:
+        raise LoweringError(f"not a cubin: its sections, symbols or names are damaged: {error}") from error
+
+
+def _kernels(sections: list[_Section]) -> tuple[CubinKernel, ...]:
     by_name = {each.name: each for each in sections}
     registers = {symbol: count for tag, symbol, count in _pairs(by_name.get(_INFO)) if tag == _REGISTERS}
     found = []

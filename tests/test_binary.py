@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import random
 import re
 import tempfile
 from collections.abc import Sequence
@@ -129,6 +130,20 @@ def test_numbers_of_cubins(built: tuple[BuiltImage, ...]) -> None:
 def test_what_is_no_whole_cubin_is_told(built: tuple[BuiltImage, ...], length: int) -> None:
     with pytest.raises(LoweringError, match="not a cubin: "):
         cubin.kernels(built[0].data[:length])
+
+
+def test_a_damaged_cubin_is_told_or_read(built: tuple[BuiltImage, ...]) -> None:
+    """Whatever byte is another one, no other error comes of it."""
+    told, rng = [], random.Random(1)
+    for _ in range(2000):
+        damaged = bytearray(built[0].data)
+        damaged[rng.randrange(len(damaged))] ^= rng.randrange(1, 256)
+        try:
+            cubin.kernels(bytes(damaged))
+        except LoweringError as error:
+            told.append(error.message)
+    assert len(told) > 20
+    assert all(each.startswith("not a cubin: ") for each in told)
 
 
 def test_one_text_is_for_all_images_where_building_is_to_be_quick(tools: Toolchain) -> None:
