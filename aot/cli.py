@@ -197,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command line and ends the process."""
     _open_standard_files()
     signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else nohup lets a build outlive its terminal
+        signal.signal(signal.SIGHUP, _stop)
     sys.exit(run(arguments))
 
 
@@ -236,7 +238,7 @@ def _open_standard_files() -> None:
 
 
 def _stop(number: int, frame: object) -> None:
-    """A polite kill ends a build as Ctrl-C does: with its children, and nothing half-written."""
+    """A polite kill, or a terminal that goes, ends a build as Ctrl-C does: with its children, nothing half-written."""
     raise KeyboardInterrupt
 
 

@@ -201,7 +201,7 @@ def test_a_terminal_without_unicode_is_no_error(monkeypatch: pytest.MonkeyPatch)
     assert raw.getvalue() == b"gr\\xf6\\xdfe \\xd7\n"
 
 
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("whole", [True, False], ids=["as a terminal does", "the front process only"])
 def test_a_stopped_build_ends_at_once_and_leaves_nothing(tmp_path: Path, kill: signal.Signals, whole: bool) -> None:
     (tmp_path / "kernels").mkdir()
@@ -238,8 +238,9 @@ def test_a_stopped_build_ends_at_once_and_leaves_nothing(tmp_path: Path, kill: s
 
 
 def _heeds_interrupts() -> None:
-    """A shell that starts the tests in its background lets all of them ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """A shell that starts the tests in its background lets all of them ignore SIGINT, and nohup SIGHUP."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _is_there(group: int) -> bool:
