@@ -30,10 +30,9 @@ ADVICE = "install one, such as gcc or clang, or set CC to its path"
 def find(environment: Mapping[str, str] | None = None) -> Path:
     """The compiler; ToolMissing when there is none."""
     env = os.environ if environment is None else environment
-    try:
-        chosen = shlex.split(env.get("CC", ""))
-    except ValueError as error:
-        raise ToolMissing(f"CC is '{env['CC']}', which is no command: {error}", hint=ADVICE) from error
+    chosen = _words("CC", env)
+    if env.get("CC") and not chosen:
+        raise ToolMissing("CC has nothing but blanks", hint=ADVICE)
     names = chosen[:1] or list(NAMES)
     found = next(filter(None, (shutil.which(name, path=env.get("PATH", "")) for name in names)), None)
     if found is None:
@@ -43,10 +42,12 @@ def find(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def command(environment: Mapping[str, str] | None = None) -> list[str]:
-    """How the runtime is compiled: as CMake does it by templates/package/CMakeLists.txt.in, ``CC`` and ``CFLAGS``."""
+    """How the runtime is compiled: as CMake does it by templates/package/CMakeLists.txt.in, ``CC`` and ``CFLAGS``.
+
+    ToolMissing when there is no compiler, or what these variables say cannot be taken apart.
+    """
     env = os.environ if environment is None else environment
-    chosen = [word for name in ("CC", "CFLAGS") for word in shlex.split(env.get(name, ""))[name == "CC" :]]
-    return [str(find(env)), *chosen, *FLAGS]
+    return [str(find(env)), *_words("CC", env)[1:], *_words("CFLAGS", env), *FLAGS]
 
 
 def python_headers() -> str:
@@ -63,3 +64,12 @@ def python_headers() -> str:
 def version(compiler: Path) -> str:
     """Its first line about itself."""
     return process.check([compiler, "--version"], error=ToolMissing, timeout=60).stdout.decode().partition("\n")[0]
+
+
+def _words(name: str, environment: Mapping[str, str]) -> list[str]:
+    """Those of a variable, as a shell reads them."""
+    said = environment.get(name, "")
+    try:
+        return shlex.split(said)
+    except ValueError as error:
+        raise ToolMissing(f"{name} is '{said}', which no shell can read: {error}", hint=f"correct {name}") from error

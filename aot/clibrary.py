@@ -27,7 +27,7 @@ def build(tree: Path, folder: Path, name: str) -> tuple[Path, Path]:
     fileset.make_folder(folder)
     for old in folder.iterdir():
         fileset.remove(old)
-    compiler = ccompiler.find()
+    compiler = ccompiler.command()
     triple = _TRIPLES[platform.machine()]
     csrc = tree / "csrc"
     sources = [csrc / "core.c", *sorted(csrc.glob("tables*.c")), csrc / "c_functions.c", *sorted(csrc.glob("blobs*.S"))]
@@ -35,9 +35,9 @@ def build(tree: Path, folder: Path, name: str) -> tuple[Path, Path]:
     objects = [folder / f"{number}.o" for number in range(len(sources))]
     flags = [f"-I{csrc / 'runtime'}", f"-I{tree / 'blobs'}", f"-ffile-prefix-map={tree}=."]
     for source, made in zip(sources, objects, strict=True):
-        _run(*ccompiler.command(), *flags, "-c", str(source), "-o", str(made), cwd=folder)
+        _run(*compiler, *flags, "-c", str(source), "-o", str(made), cwd=folder)
     joined, library = folder / f"{name}.o", folder / f"lib{name}.a"
-    _run(str(compiler), "-r", "-nostdlib", *map(str, objects), "-o", str(joined), cwd=folder)
+    _run(*compiler, "-r", "-nostdlib", *map(str, objects), "-o", str(joined), cwd=folder)
     _run(_tool("objcopy"), "--localize-hidden", str(joined), cwd=folder)
     _run(_tool("ar"), "rcsD", str(library), str(joined), cwd=folder)
     header = folder / f"{name}.h"

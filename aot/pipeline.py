@@ -47,7 +47,7 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
     tell = Once(reporter or Silent())
     start = time.monotonic()
     planned = plan.plan(request)
-    ccompiler.find()
+    ccompiler.command()
     runtime = Runtime(planned.engine.levels(), planned.work / "wheel")
     with _uncollected(), _begun(planned, tell) as lock, contextlib.closing(runtime):
         return _build(planned, tell, start, lock, runtime)

@@ -184,7 +184,9 @@ FAULTS = (
     # Tools and the disk
     fine("no_toolkit_there", 3, r"ptxas was not found; looked at .*nowhere/bin/ptxas", "--toolkit nowhere"),
     fine("no_c_compiler", 3, r"no C compiler was found: CC is '/nowhere/cc'", CC="/nowhere/cc"),
-    fine("c_compiler_with_a_quote", 3, r"CC is 'gcc \"', which is no command: No closing quotation", CC='gcc "'),
+    fine("c_compiler_with_a_quote", 3, r"CC is 'gcc \"', which no shell can read: No closing quotation", CC='gcc "'),
+    fine("c_compiler_of_blanks", 3, r"CC has nothing but blanks", CC="  "),
+    fine("c_flags_with_a_quote", 3, r"CFLAGS is '-DA=\"', which no shell can read: No closing", CFLAGS='-DA="'),
     fine("no_c_compiler_on_path", 3, r"no C compiler was found: looked for cc, gcc, clang", PATH="/nowhere"),
     fine("no_llvm", 3, r"opt was not found; looked at /nowhere/opt", AOT_LLVM="/nowhere"),
     fine("work_is_somebody_elses", 1, r"cannot use '.*/foreign': it holds 'tree'", "--work foreign"),
