@@ -15,6 +15,7 @@ from typing import Any
 from aot.buildresult import MOST_NAMED, BuildResult, BuiltSource, size
 from aot.model import CompiledSource, Kernel
 from aot.report import Reporter
+from aot.share import Content
 from aot.tiling import Tiling
 from aot.wishes import FAST, GENERAL
 
@@ -42,6 +43,13 @@ def tell_notes(result: BuildResult, before: Sequence[str], tell: Reporter) -> No
             tell.note(f"{each.path}: {note}")
     for note in slower([each.name for each in result.sources if each.slower], len(result.sources)):
         tell.note(note)
+
+
+def tell_details(contents: Sequence[Content], tell: Reporter) -> None:
+    """What ``-v`` shows of each source, also where nothing had to be done."""
+    for each in contents:
+        for detail in each.share.details:
+            tell.detail(f"{each.path}: {detail}")
 
 
 def slower(general: Sequence[str], count: int) -> Iterator[str]:

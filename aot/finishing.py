@@ -48,9 +48,7 @@ def finish(
     """Packages what was compiled."""
     contents, left_out = _used(found)
     naming.check_entries((each.name, name) for each in contents for name in each.share.functions)
-    for each in contents:
-        for detail in each.share.details:
-            tell.detail(f"{each.path}: {detail}")
+    buildnotes.tell_details(contents, tell)
     result = BuildResult(
         wheel=planned.out,
         wheel_bytes=0,

@@ -114,6 +114,8 @@ def _build(planned: Plan, tell: Reporter, start: float, lock: int, runtime: Runt
     stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:
+        if tell.verbose:
+            buildnotes.tell_details(ahead.results(done), tell)
         buildnotes.tell_notes(result, planned.left_out, tell)
         kept = tuple(dataclasses.replace(each, how=KEPT, seconds=0.0) for each in result.sources)
         return dataclasses.replace(result, sources=kept, seconds=_since(start))

@@ -18,6 +18,10 @@ from typing import Protocol, TextIO
 class Reporter(Protocol):
     """What the pipeline tells while it works."""
 
+    @property
+    def verbose(self) -> bool:
+        """Whether details are shown: whoever has to look for them need not otherwise."""
+
     def stage(self, text: str) -> None:
         """A stage begins."""
 
@@ -40,6 +44,8 @@ class Reporter(Protocol):
 class Silent:
     """Tells nothing; the Reporter of the Python API."""
 
+    verbose = False
+
     def stage(self, text: str) -> None: ...
     def started(self, what: str) -> None: ...
     def progress(self, done: int, total: int, what: str) -> None: ...
@@ -54,6 +60,10 @@ class Once:
 
     tell: Reporter
     noted: set[str] = field(default_factory=set)
+
+    @property
+    def verbose(self) -> bool:
+        return self.tell.verbose
 
     def stage(self, text: str) -> None:
         self.tell.stage(text)

@@ -69,6 +69,10 @@ class Told:
     before: int
     """Pieces that are done."""
 
+    @property
+    def verbose(self) -> bool:
+        return self.tell.verbose
+
     def stage(self, text: str) -> None: ...
     def note(self, text: str) -> None: ...
     def close(self) -> None: ...

@@ -98,9 +98,20 @@ def write_sources(folder: Path) -> Path:
     return kernels
 
 
-def build_in(folder: Path, **options: object) -> Built:
+@dataclass
+class Curious(Heard):
+    """The same with ``-v``."""
+
+    verbose = True
+    details: list[str] = field(default_factory=list)
+
+    def detail(self, text: str) -> None:
+        self.details.append(text)
+
+
+def build_in(folder: Path, heard: Heard | None = None, **options: object) -> Built:
     """Builds ``folder/kernels`` with everything inside ``folder``."""
-    heard = Heard()
+    heard = heard or Heard()
     places = {"out": str(folder / "dist"), "work": str(folder / "build"), "archs": "sm_80,sm_90", "jobs": 2}
     request = aot.BuildRequest((str(folder / "kernels"),), **{**places, **options})  # type: ignore[arg-type]
     return Built(folder, aot.build(request, heard), heard)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from builtpackage import Built, Heard, build_in, write_sources
+from builtpackage import Built, Curious, Heard, build_in, write_sources
 from compiledsource import some_job
 
 import aot
@@ -117,6 +117,11 @@ def test_a_build_with_nothing_to_do_writes_nothing(built: Built, stock: Path, tm
     again = build_in(folder, sdist=True)
     assert (again.heard.compiled, len(again.heard.stages)) == ([], 1)
     assert hows(again.result) == ["unchanged"] * 4
+    curious = Curious()
+    build_in(folder, curious, sdist=True)
+    assert any(
+        line.startswith(f"{folder / 'kernels' / 'launch.mlir'}: ") and "code: " in line for line in curious.details
+    )
     assert again.result.wheel.stat().st_mtime_ns == stamp
     first.wheel.unlink()
     assert build_in(folder, sdist=True).result.wheel.read_bytes() == built.result.wheel.read_bytes()
