@@ -176,9 +176,8 @@ def _letters(signature: str) -> list[str]:
 
 
 def _died(signature: Signature, note: str) -> FunctionReport:
-    return FunctionReport(
-        signature.full_name, signature.text({}), (Row(signature.full_name, "-", "-", "-", False, note=note),)
-    )
+    row = Row(signature.full_name, "-", "-", "-", ok=False, note=note, compared=False)
+    return FunctionReport(signature.full_name, signature.text({}), (row,))
 
 
 def table(found: Verified) -> list[list[str]]:

@@ -236,6 +236,18 @@ def test_loops_of_the_source_on_buffers_get_equal_extents(tmp_path: Path) -> Non
     assert any("[0]" in row.shapes for report in found.reports for row in report.rows), "those of linalg are tried"
 
 
+def test_a_function_whose_process_ends_has_failed_and_shows_no_numbers(
+    package: Path, references: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify.children, "run", lambda todo, chosen, kind, died: [died(chosen[0], "it died")])
+    found = run(package, references, "square.square")
+    assert verify.table(found) == [["square.square", "-", "-", *["-"] * 5, "NO"]]
+    assert verify.remarks(found) == ["square.square -: it died"]
+    assert verify.verdict(found).endswith(
+        ": 0 functions, 0 comparisons on the CPU (no GPU here): 1 failed: square.square"
+    )
+
+
 def test_the_users_extents_and_ranges_count(package: Path, references: str) -> None:
     found = run(package, references, "matmul.matmul", dims=("m=5", "b.1=3"))
     assert found.rows[0].shapes == "a[5,11] b[11,3]"
