@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from aot import pipeline, verify
+from aot.bench import BenchRequest, bench
 from aot.errors import AotError, UsageError
 from aot.verify import Verified, VerifyRequest
 from aot.verifying import dims, options, shapes, values
@@ -482,6 +483,9 @@ def test_cpu_code_is_called_where_no_array_says_so(tmp_path: Path) -> None:
     assert rows["bare.filled"][0].ok
     assert [row.note for row in rows["bare.zeros"]] == ["a call without arrays runs on a GPU, and there is no GPU here"]
     assert [row.ok for row in rows["bare.chosen"]] == [True] * 4
+    timed = {each.function: each for each in bench(BenchRequest(str(wheel), on="cpu")).rows}
+    assert timed["bare.filled"].median_s is not None
+    assert timed["bare.zeros"].note == "a call without arrays runs on a GPU"
 
 
 def test_without_a_gpu_a_reference_is_needed(package: Path) -> None:

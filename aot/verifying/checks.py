@@ -99,8 +99,7 @@ def _not_comparable(setup: Setup, signature: Signature) -> str:
     """Why nothing can be compared; empty when it can."""
     able = [each for each in setup.places if each.runs(signature)]
     if not able:
-        reason = "a call without arrays runs on a GPU" if signature.cpu else "it has no CPU code"
-        return f"{reason}, and there is no GPU here"
+        return f"{signature.no_cpu}, and there is no GPU here"
     if _silent(signature):
         return "" if not signature.dims() else "it returns and writes nothing"
     if setup.reference is not None:

@@ -80,6 +80,11 @@ class Signature:
         return self.cpu and (self.takes_arrays or known or not self.gpu)
 
     @property
+    def no_cpu(self) -> str:
+        """Why a call cannot ask for CPU code, where it cannot."""
+        return "a call without arrays runs on a GPU" if self.cpu else "it has no CPU code"
+
+    @property
     def checks_extents(self) -> bool:
         """Whether a call with extents that do not go together is refused, so that trying them is safe.
 

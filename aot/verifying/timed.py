@@ -29,8 +29,9 @@ START = 64
 def find_sizes(setup: Setup, signature: Signature) -> Sizes:
     """Extents that the function accepts and that are worth timing."""
     if not any(each.runs(signature) for each in setup.places):
-        missing = f"it has no {' or '.join(each.name.upper() for each in setup.places)} code"
-        everywhere = not setup.job.where and not any(each.name == place.GPU for each in setup.places)
+        names = [each.name for each in setup.places]
+        missing = signature.no_cpu if names == [place.CPU] else f"it has no {' or '.join(map(str.upper, names))} code"
+        everywhere = not setup.job.where and place.GPU not in names
         return Sizes(note=f"{missing}, and there is no GPU here" if everywhere else missing)
     found = checks.find_dims(setup, signature)
     if found.refusal:
