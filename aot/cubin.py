@@ -19,8 +19,10 @@ _INFO = ".nv.info"
 _MAGIC = b"\x7fELF\x02\x01"
 """And then: 64 bits, the lowest byte first."""
 _FILE = struct.Struct("<16sHHIQQQIHHHHHH")
-_TABLE, _FLAGS = 6, 7
-"""Fields of it: where the table of sections begins, and flags."""
+_MACHINE, _SEGMENTS, _TABLE, _FLAGS = 2, 5, 6, 7
+"""Fields of it: the machine, where the tables of segments and of sections begin, and flags."""
+_CUDA = 190
+"""The machine."""
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _NO_BITS, _FUNCTION = 8, 2
@@ -77,7 +79,7 @@ def _kernels(sections: list[_Section]) -> tuple[CubinKernel, ...]:
 
 
 def number(data: bytes) -> int:
-    """Architecture that a cubin was made for, without its letter: 90; LoweringError when it is none."""
+    """Architecture that a cubin was made for, without its letter: 90; LoweringError when it is none, or not whole."""
     flags = int(_header(data)[_FLAGS])
     # CUDA 13 moved the number up by a byte, together with a new ABI version of the file format.
     return flags >> 8 & 0xFF if data[8] >= _NEW_ABI else flags & 0xFF
@@ -87,15 +89,20 @@ def _header(data: bytes) -> tuple[int, ...]:
     """Fields of the file's header. A library for all ELF files takes a tenth of ptxas' time for a small kernel."""
     if not data.startswith(_MAGIC) or len(data) < _FILE.size:
         raise LoweringError("not a cubin: it does not begin as an ELF file of 64 bits does")
-    return _FILE.unpack_from(data)
+    header = _FILE.unpack_from(data)
+    if header[_MACHINE] != _CUDA:
+        raise LoweringError(f"not a cubin: it is for an ELF machine {header[_MACHINE]}, not for CUDA ({_CUDA})")
+    segment, segments, section, sections, _ = header[-5:]
+    ends = (header[_SEGMENTS] + segment * segments, header[_TABLE] + section * sections)
+    if section != _SECTION.size or max(ends) > len(data):
+        raise LoweringError("not a cubin: it is cut off, or its header is damaged")
+    return header
 
 
 def _sections(data: bytes) -> list[_Section]:
     """All sections, by number."""
     header = _header(data)
     first, (size, count, names) = header[_TABLE], header[-3:]
-    if size != _SECTION.size or first + size * count > len(data):
-        raise LoweringError("not a cubin: its table of sections is damaged")
     entries = [_SECTION.unpack_from(data, first + size * each) for each in range(count)]
     kept = [b"" if kind == _NO_BITS else data[at : at + long] for _, kind, _, _, at, long, *_ in entries]
     return [_Section(_text(kept[names], entry[0]), own, entry[6]) for entry, own in zip(entries, kept, strict=True)]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aot import cubin
-from aot.arch import CUBIN, PTX
-from aot.errors import LoweringError, ToolMissing, UsageError
+from aot.arch import CUBIN, PTX, target
+from aot.errors import LoweringError, ToolMissing, UnknownArch, UsageError
 from aot.model import FatBinary, Image
 from aot.toolchain import Toolchain
 
@@ -152,7 +152,11 @@ def _target_of(name: str, given: Given) -> str:
             raise LoweringError(f"{name}: ready PTX without a .target line")
         # Kept with its letter where it has one: such PTX is the user's own choice.
         return f"compute_{found[1].decode()}{found[2].decode()}"
-    number = cubin.number(given.data)
+    try:
+        number = cubin.number(given.data)
+        target(f"sm_{number}")
+    except (LoweringError, UnknownArch) as error:
+        raise LoweringError(f"{name}: a ready object cannot be taken: {error.message}") from error
     same = given.chip.rstrip("af") == f"sm_{number}"
     return given.chip if same else f"sm_{number}"
 

@@ -676,13 +676,26 @@ def test_the_bytes_are_believed_before_the_attribute(given: list[Given]) -> None
     assert fatbin.adopt("ready", [mislabelled]).images[0].target == "sm_80"
 
 
+def _with_bytes(given: Given, place: slice, data: bytes) -> Given:
+    changed = bytearray(given.data)
+    changed[place] = data
+    return Given("cubin", bytes(changed))
+
+
 REFUSED = {
     "twice the same": (lambda given: [given[0], given[0]], "two ready objects for sm_80"),
     "a fatbin and more": (
         lambda given: [given[0], Given(fatbin.FATBIN, fatbin.adopt("r", given).data)],
         "can only be the single object",
     ),
-    "no cubin": (lambda given: [Given("cubin", b"nothing")], "not a cubin"),
+    "no cubin": (lambda given: [Given("cubin", b"nothing")], "ready: .*not a cubin"),
+    "half a cubin": (lambda given: [_with_bytes(given[0], slice(200, None), b"")], "ready: .*it is cut off"),
+    "nearly a cubin": (lambda given: [_with_bytes(given[0], slice(-1, None), b"")], "ready: .*it is cut off"),
+    "an object of x86": (lambda given: [_with_bytes(given[0], slice(18, 20), b"\x3e\0")], "ready: .*ELF machine 62"),
+    "of no architecture": (
+        lambda given: [_with_bytes(given[0], slice(48, 52), bytes(4))],
+        "ready: .*unknown architecture 'sm_0'",
+    ),
     "no ptx": (lambda given: [Given("ptx", b"nothing")], r"without a \.target line"),
     "no fatbin": (lambda given: [Given("fatbin", b"nothing at all, but long enough")], "not a fatbin"),
     "half a fatbin": (lambda given: [Given("fatbin", fatbin.adopt("r", given).data[:-8])], "cut off"),
