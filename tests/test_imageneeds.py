@@ -101,3 +101,28 @@ def test_a_kernel_that_branches_hide_from_no_gpu_is_in_all_images(tmp_path: Path
     kernels = [each for each in source.kernels if each.schedule == "mma"]
     assert [each.targets for each in kernels] == [("sm_90a",)] * len(kernels)
     assert len(kernels) > 2
+
+
+def test_branches_by_numbers_of_the_call_hide_nothing(tmp_path: Path) -> None:
+    """They compare as questions for shared memory do."""
+    kept, plain = "tensor<?xf32>", "linalg.map { math.%s } ins(%%x : tensor<?xf32>) outs(%%e : tensor<?xf32>)"
+    source = compiled(
+        tmp_path,
+        f"""func.func @f(%x: {kept}, %n: index, %m: index) -> {kept} {{
+          %c0 = arith.constant 0 : index
+          %length = tensor.dim %x, %c0 : {kept}
+          %e = tensor.empty(%length) : {kept}
+          %long = arith.cmpi uge, %n, %m : index
+          %y = scf.if %long -> {kept} {{
+            %a = {plain % "absf"}
+            scf.yield %a : {kept}
+          }} else {{
+            %b = {plain % "exp"}
+            scf.yield %b : {kept}
+          }}
+          return %y : {kept}
+        }}""",
+        "sm_90",
+    )
+    assert {each.targets for each in source.kernels} == {("sm_90",)}
+    assert len(source.kernels) >= 2

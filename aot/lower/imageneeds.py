@@ -65,6 +65,8 @@ def _lacked(op: mlir.Operation, around: mlir.Operation) -> list[int]:
     if isinstance(asked, ir.Block) or asked.name != "arith.cmpi" or _value(asked, "predicate") != _AT_LEAST:
         return []
     limit, size = map(mlir.owner, asked.operands)
+    if isinstance(limit, ir.Block) or isinstance(size, ir.Block):
+        return []
     is_limit = limit.name == "func.call" and str(limit.attributes["callee"]) == "@aot_rt_shared_limit"
     return [_value(size, "value")] if is_limit and size.name == "arith.constant" else []
 
