@@ -149,6 +149,12 @@ AS_MASKS_ARE_WRITTEN = [
         None,
     ),
     ("low scores", CAUSAL.replace("%nothing", "%minus"), None),
+    (
+        "low numbers that others make up for",
+        CAUSAL.replace("%t, %nothing", "%t, %low").replace("%u =", "%x1 =")
+        + "\n%high = arith.constant 3.0e38 : f32\n%u = arith.addf %x1, %high : f32",
+        None,
+    ),
 ]
 
 
@@ -163,8 +169,8 @@ def test_keys_that_are_hidden_are_left_out_however_it_is_written(form: str, behi
     assert any(", causal" in each for each in tiles(chosen(text, ((8, 0),)), "mma-flash")) == (behind is not None)
     if behind is None:
         return
-    arrays = inputs(of, 1, 70, 150)
-    distances = np.arange(150) - np.arange(70)[:, None]
+    arrays = inputs(of, 1, 90, 150)
+    distances = np.arange(150) - np.arange(90)[:, None]
     seen = (distances <= behind) & (distances > (-16 if "near" in form else -np.inf))
     scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
     with np.errstate(invalid="ignore"):
@@ -184,6 +190,19 @@ def test_a_mask_from_memory() -> None:
         check(of, program, arrays)
         arrays[3][:] = -np.inf
         assert np.isnan(program.call("f", *arrays).results[0]).all()
+
+
+def test_a_mask_of_the_least_number() -> None:
+    """A piece that is hidden so weighs nothing beside others, and all keys weigh the same if there is nothing else."""
+    of, least = Attention(group=1, mask="array"), np.finfo("f4").min
+    program = build(of.text(), options=AMPERE)
+    for queries, keys in ((2, 1500), (33, 150)):
+        arrays = inputs(of, 1, queries, keys)
+        arrays[3][:] = np.where(np.arange(keys) < 130, least, 0)
+        check(of, program, arrays)
+        arrays[3][:] = least
+        got, want = program.call("f", *arrays).results[0], arrays[2].astype("f8").mean(2)[:, :, None, None]
+        np.testing.assert_allclose(got.astype("f8"), np.broadcast_to(want, got.shape), rtol=2e-3, atol=2e-3)
 
 
 BY_HAND = """%rows = tensor.empty(%nb, %nh, %ng, %nm) : tensor<?x?x?x?xf32>

@@ -37,6 +37,7 @@ from aot.lower.contract.attentionpick import Pick
 from aot.lower.contract.choice import AMPERE, HOPPER, Images
 from aot.lower.contract.flashjob import Attention
 from aot.lower.contract.forming import Groups
+from aot.lower.contract.onlinesoftmax import LOW, Scale
 from aot.lower.fast import hazards
 from aot.lower.fast.wished import UnfitError
 from aot.wishes import DECODE, FLASH, HOPPER_DECODE, MMA_FLASH
@@ -168,9 +169,9 @@ def _job(chain: Chain, loops: tuple[Groups, Groups]) -> Attention | None:
     if scores.epilogue.initial is not None:
         return None
     epilogue, scale = scaled.without(seen or scores.epilogue)
-    scale *= math.log(chain.base)
+    scaling = Scale(scale * math.log(chain.base), low=epilogue.may_exceed(LOW))
     job = Attention(
-        scores, output, depth, width, epilogue, scale, causal=seen is not None, zeros=chain.zeros, staged=False
+        scores, output, depth, width, epilogue, scaling, causal=seen is not None, zeros=chain.zeros, staged=False
     )
     return job if _fits(job) else None
 

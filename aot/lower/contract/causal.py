@@ -133,7 +133,7 @@ class _Finder:
         return number is not None and number <= self._least(value.type, added=added)
 
     def may_hide_own(self, node: Input | None) -> bool:
-        """Whether the score of a query's own key may become nothing: low numbers would have weight then."""
+        """Whether the score of a query's own key may become nothing, or large: low numbers might have weight then."""
         return isinstance(node, Result) and self._may_be_nothing(node.step.yielded[node.number], node.step)
 
     def _may_be_nothing(self, value: ir.Value, step: Step) -> bool:
@@ -146,7 +146,7 @@ class _Finder:
             truth = self._truth(condition, step, _OWN)
             asked = asked if truth is None else [asked[0] if truth else asked[1]]
         number = literals.real(value)
-        return (number is not None and number <= self._least(value.type, added=False)) or any(
+        return (number is not None and -abs(number) <= self._least(value.type, added=False)) or any(
             self._may_be_nothing(each, step) for each in asked
         )
 

@@ -8,13 +8,14 @@ Out: the values to store, computed at the insertion point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, math, memref, vector
 
-from aot.lower import rtcalls
+from aot import mlir
+from aot.lower import literals, rtcalls
 from aot.lower.fast import bodies
 from aot.lower.fast.accesses import load_vector, store_vector
 from aot.lower.fast.places import VECTOR_BYTES, Extent, is_wide
@@ -120,6 +121,26 @@ class Epilogue:
             visit(node)
         return found
 
+    def may_exceed(self, limit: float) -> bool:
+        """Whether finite numbers that it reads (of f16: none), or that stand in it, may be beyond ``limit``."""
+
+        def visit(node: Input | None) -> bool:
+            if isinstance(node, Array):
+                kind = getattr(node.memory.type, "element_type", node.memory.type)
+                return isinstance(kind, ir.FloatType) and not isinstance(kind, ir.F16Type)
+            if not isinstance(node, Result):
+                return False
+            step, made = node.step, node.step.yielded[node.number]
+            known = dict(step.known)
+            ops = bodies.needed(step.body, [made], known)
+            used = {made, *(value for op in ops for inner in mlir.walk(op) for value in _chosen(inner, known))}
+            numbers = (literals.real(value) for value in used)
+            return any(number is not None and limit <= abs(number) < float("inf") for number in numbers) or any(
+                visit(given) for own, given in zip(step.body.arguments, step.inputs, strict=True) if own in used
+            )
+
+        return visit(self.initial) or any(visit(node) for _, node in self.stores)
+
     def values(self, total: ir.Value, at: Place) -> list[ir.Value]:
         """What is to be stored, for a sum (a vector if the place is wide) that has not got its initial value."""
         memo: dict[object, ir.Value] = {}
@@ -138,6 +159,13 @@ class Epilogue:
                 continue
             for number, each in enumerate(bodies.unpack(value)):
                 memref.StoreOp(each, array.memory, [*at.batch, at.row, bodies.plus(at.column, number)])
+
+
+def _chosen(op: ir.Operation, known: Mapping[ir.Value, bool]) -> Sequence[ir.Value]:
+    """What an operation makes its result of: of a choice whose condition is known, one value."""
+    if op.name == "arith.select" and op.operands[0] in known:
+        return [op.operands[1 if known[op.operands[0]] else 2]]
+    return list(op.operands)
 
 
 def _value(node: Input, at: Place, memo: dict[object, ir.Value]) -> ir.Value:

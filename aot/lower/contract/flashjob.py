@@ -13,7 +13,7 @@ from mlir.dialects import arith
 
 from aot.lower.contract import hopper, sharednumbers
 from aot.lower.contract.epilogue import Epilogue, Place
-from aot.lower.contract.onlinesoftmax import Row
+from aot.lower.contract.onlinesoftmax import Row, Scale
 from aot.lower.contract.problem import Problem
 from aot.lower.contract.sharednumbers import WORD
 from aot.lower.contract.words import Word, constant
@@ -73,7 +73,7 @@ class Attention:
     """Elements of a value."""
     epilogue: Epilogue
     """What becomes of a score that a query sees."""
-    scale: float
+    scale: Scale
     """What is left to multiply it with, before its softmax."""
     causal: bool
     """A query sees keys up to its own place only; else all of them."""

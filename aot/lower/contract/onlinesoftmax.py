@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, llvm, scf
+from mlir.dialects import math as math_dialect
 
 from aot.lower import devicemath
 from aot.lower.contract import instructions
@@ -23,6 +24,8 @@ from aot.lower.contract.words import Word, constant
 from aot.lower.fast import bodies
 
 _TO_POWERS_OF_TWO = math.log2(math.e)
+LOW = 1e38
+"""Multiples of numbers beyond it may be infinite in f32; two that differ there do so by more than exponents may."""
 _QUAD = (1, 2)
 """Distances to the other threads of a row."""
 _FAR = 8.0
@@ -31,6 +34,27 @@ _CHAINS = 4
 """Independent chains of a reduction: one alone would wait for itself."""
 
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What scores are multiplied with in the exponents of their weights."""
+
+    natural: float
+    """In those of e; kernels compute powers of two."""
+    low: bool = False
+    """Whether all scores of a piece may be beyond LOW, as those that the least number of f32 hides are."""
+
+    def usual(self) -> ir.Value:
+        """For numbers that are not so large, and differences."""
+        return number(self.natural * _TO_POWERS_OF_TWO)
+
+    def of(self, largest: ir.Value) -> ir.Value:
+        """For scores of a row: half of it where powers would be none; weights are 0 or 1 there with either."""
+        if not self.low:
+            return self.usual()
+        beyond = arith.CmpFOp(arith.CmpFPredicate.OGT, math_dialect.AbsFOp(largest).result, number(LOW)).result
+        return arith.SelectOp(beyond, number(self.natural * _TO_POWERS_OF_TWO / 2), self.usual()).result
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +103,7 @@ def highest(scores: Sequence[ir.Value]) -> ir.Value:
     return _folded(_larger, scores)
 
 
-def begun(scores: Sequence[Sequence[ir.Value]], rows: Sequence[Row], scale: float) -> Begun:
+def begun(scores: Sequence[Sequence[ir.Value]], rows: Sequence[Row], scale: Scale) -> Begun:
     """Two rows, counted from their largest scores if one is far from what its row counts from.
 
     That is seldom so after some pieces. A thread's own scores say it: else neither the row's largest one is needed, nor
@@ -104,37 +128,37 @@ def largest(scores: Sequence[ir.Value], row: Row) -> ir.Value:
     return _larger(row.largest, across(highest(scores), _larger))
 
 
-def is_far(row: Row, score: ir.Value, scale: float) -> ir.Value:
+def is_far(row: Row, score: ir.Value, scale: Scale) -> ir.Value:
     """Whether weights relative to what the row counts from would become too large for 16 bits."""
-    distance = _times(_minus(score, row.largest), number(scale * _TO_POWERS_OF_TWO))
+    distance = _times(_minus(score, row.largest), scale.usual())
     return arith.CmpFOp(arith.CmpFPredicate.OGT, distance, number(_FAR)).result
 
 
-def moved(row: Row, score: ir.Value, scale: float) -> tuple[Row, ir.Value]:
+def moved(row: Row, score: ir.Value, scale: Scale) -> tuple[Row, ir.Value]:
     """The row, counted from another score, and the factor of what was summed up before."""
     before = factor(row, Row(score, row.total), scale)
     return Row(score, _times(row.total, before)), before
 
 
-def weighed(scores: Sequence[ir.Value], row: Row, scale: float) -> tuple[list[ir.Value], Row]:
+def weighed(scores: Sequence[ir.Value], row: Row, scale: Scale) -> tuple[list[ir.Value], Row]:
     """Weights of scores, relative to what the row counts from, and the row with them."""
-    exponents = number(scale * _TO_POWERS_OF_TWO)
-    base = _base(row.largest, exponents)
-    weights = [devicemath.power_of_two(_minus(_times(score, exponents), base)) for score in scores]
+    times = scale.of(row.largest)
+    base = _base(row.largest, times)
+    weights = [devicemath.power_of_two(_minus(_times(score, times), base)) for score in scores]
     return weights, Row(row.largest, _plus(row.total, _folded(_plus, weights)))
 
 
-def merged(rows: Sequence[Row], scale: float) -> Row:
+def merged(rows: Sequence[Row], scale: Scale) -> Row:
     """What is known of a row, from what is known of parts of it; sums of weights are those of all threads."""
     highest = _folded(_larger, [each.largest for each in rows])
     so_far = Row(highest, number(0.0))
     return Row(highest, total([_times(each.total, factor(each, so_far, scale)) for each in rows]))
 
 
-def factor(part: Row, row: Row, scale: float) -> ir.Value:
+def factor(part: Row, row: Row, scale: Scale) -> ir.Value:
     """What sums of values of a part are multiplied with to be relative to the largest score of all the row."""
-    exponents = number(scale * _TO_POWERS_OF_TWO)
-    return devicemath.power_of_two(_minus(_times(part.largest, exponents), _base(row.largest, exponents)))
+    times = scale.of(row.largest)
+    return devicemath.power_of_two(_minus(_times(part.largest, times), _base(row.largest, times)))
 
 
 def total(values: Sequence[ir.Value]) -> ir.Value:
@@ -142,10 +166,10 @@ def total(values: Sequence[ir.Value]) -> ir.Value:
     return _folded(_plus, values)
 
 
-def _base(score: ir.Value, exponents: ir.Value) -> ir.Value:
+def _base(score: ir.Value, times: ir.Value) -> ir.Value:
     """The exponent that weights are relative to."""
     none = arith.CmpFOp(arith.CmpFPredicate.OEQ, score, number(float("-inf"))).result
-    return arith.SelectOp(none, number(0.0), _times(score, exponents)).result
+    return arith.SelectOp(none, number(0.0), _times(score, times)).result
 
 
 def whole(row: Row) -> ir.Value:

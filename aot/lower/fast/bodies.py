@@ -38,7 +38,7 @@ def evaluate(
     """
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
     values |= {condition: _truth(holds) for condition, holds in known.items()}
-    for op in _needed(body, wanted, known):
+    for op in needed(body, wanted, known):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
@@ -69,7 +69,7 @@ def evaluate_vector(
     """
     values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
     values |= {condition: _truth(holds) for condition, holds in known.items()}
-    for op in _needed(body, wanted, known):
+    for op in needed(body, wanted, known):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
@@ -95,7 +95,7 @@ def _spread(value: ir.Value, width: int) -> ir.Value:
 
 def is_vectorial(body: ir.Block, wanted: Sequence[ir.Value]) -> bool:
     """Whether the values can be computed on vectors: numbers that the hardware has, and operations on each alone."""
-    for op in _needed(body, wanted):
+    for op in needed(body, wanted):
         if op.name == "linalg.index":
             continue
         loads = op.name == "memref.load"
@@ -198,7 +198,7 @@ def _truth(holds: bool) -> ir.Value:
     return arith.ConstantOp(ir.IntegerType.get_signless(1), int(holds)).result
 
 
-def _needed(body: ir.Block, wanted: Sequence[ir.Value], known: Collection[ir.Value] = ()) -> list[ir.Operation]:
+def needed(body: ir.Block, wanted: Sequence[ir.Value], known: Collection[ir.Value] = ()) -> list[ir.Operation]:
     """Operations that the values come from, in order; not those of what is known."""
     live = set(wanted)
     found = []
