@@ -250,6 +250,16 @@ def test_wheels_are_the_same_bytes_from_anywhere(
     assert not list((tmp_path / "wheel" / wheel.BUILT).rglob("core.c.o")), "the runtime was compiled again"
 
 
+def test_a_compiler_may_have_two_words(
+    made: wheel.BuiltWheel, compiled: CompiledSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in ``CC="ccache gcc"``: CMake gives assembly the first one alone, if it is not told otherwise."""
+    monkeypatch.setenv("CC", f"env {fakecuda.compiler()}")
+    tree = source.write(tmp_path / "tree", source.spec(top_level=(("twice", "demo"),)), compiled)
+    again = wheel.build(tree, tmp_path / "wheel", wheel.Options())
+    assert again.sha256 == made.sha256
+
+
 def test_a_changed_tree_gives_the_wheel_that_a_new_folder_would(
     compiled: CompiledSource, ready: wheel.Options, tmp_path: Path
 ) -> None:
