@@ -181,6 +181,23 @@ def test_keys_that_are_hidden_are_left_out_however_it_is_written(form: str, behi
     np.testing.assert_allclose(got.astype("f8"), want, rtol=2e-3, atol=2e-3)
 
 
+def test_sums_of_places_may_wrap() -> None:
+    """``j <= i + 2147483647`` holds for no key but the first query's: all rows but that are no numbers."""
+    of = Attention(group=1, mask="causal")
+    form = """%a = arith.index_cast %i : index to i32
+    %b = arith.index_cast %j : index to i32
+    %far = arith.constant 2147483647 : i32
+    %end = arith.addi %a, %far : i32
+    %before = arith.cmpi sle, %b, %a : i32
+    %near = arith.cmpi sle, %b, %end : i32
+    %seen = arith.andi %before, %near : i1
+    %u = arith.select %seen, %t, %nothing : f32"""
+    arrays = inputs(of, 1, 20, 150)
+    got = build(of.text().replace(CAUSAL, form), options=AMPERE).call("f", *arrays).results[0].astype("f8")
+    assert np.isnan(got[:, :, :, 1:]).all()
+    np.testing.assert_allclose(got[:, :, :, 0], arrays[2][:, :, None, 0], rtol=2e-3, atol=2e-3)
+
+
 def test_a_mask_from_memory() -> None:
     """Where no key is left, the softmax is no number, as the source has it."""
     of = Attention(group=1, mask="array")

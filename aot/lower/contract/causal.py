@@ -25,6 +25,8 @@ _LOW = -1e30
 """Scores are products of numbers with 16 bits; what lies so far below them has no weight beside them."""
 _LOWEST_HALF = -65504.0
 """The least number of f16, which stands for minus infinity there."""
+_FARTHEST = 1 << 30
+"""Sums with numbers below it do not wrap in 32 bits: no array has so many places along a dimension of scores."""
 _SIGNED = frozenset({"arith.index_cast", "arith.extsi"})
 _CASTS = _SIGNED | {"arith.index_castui", "arith.extui"}
 _ROUNDINGS = frozenset({"arith.extf", "arith.truncf"})
@@ -86,6 +88,10 @@ class _Sum:
         return _Sum(
             self.queries + sign * other.queries, self.keys + sign * other.keys, self.number + sign * other.number
         )
+
+    def small(self) -> _Sum | None:
+        """Itself, if it cannot wrap."""
+        return self if abs(self.number) < _FARTHEST else None
 
     @property
     def is_natural(self) -> bool:
@@ -191,7 +197,7 @@ class _Finder:
         """What a value is, if it is a sum of places and cannot wrap."""
         number, loop = literals.whole(value), reducers.counted_loop(value)
         if number is not None:
-            return _Sum(number=number)
+            return _Sum(number=number).small()
         if loop is not None:
             place = step.loops[loop] - self.loops
             return _Sum(queries=int(place == 0), keys=int(place == 1)) if place in (0, 1) else None
@@ -204,7 +210,7 @@ class _Finder:
         if op.name not in ("arith.addi", "arith.subi"):
             return None
         one, other = (self._sum(each, step) for each in op.operands)
-        return None if one is None or other is None else one.plus(other, 1 if op.name == "arith.addi" else -1)
+        return None if one is None or other is None else one.plus(other, 1 if op.name == "arith.addi" else -1).small()
 
     # ---------------------------------------------------------------- the other keys
 
