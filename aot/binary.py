@@ -53,8 +53,6 @@ class Order:
     """Machine code says which line it comes from."""
     threads: int = 1
     """By which ptxas may assemble kernels side by side."""
-    quick: bool = False
-    """Assembling is to take little, not the kernels."""
 
 
 def translate(module: mlir.Module, tools: Toolchain) -> bytes:
@@ -76,9 +74,8 @@ def translate(module: mlir.Module, tools: Toolchain) -> bytes:
 
 def cubin(text: bytes, order: Order) -> BuiltImage:
     """Assemble PTX for one target."""
-    options = ("-v", "--opt-level", "1" if order.quick else "3", *(("-lineinfo",) if order.lineinfo else ()))
-    threads = ptxas.NO_THREADS if order.quick else order.threads
-    data, words = ptxas.assemble(text, order.target, order.subject, order.tools, options, threads)
+    options = ("-v", "--opt-level", "3", *(("-lineinfo",) if order.lineinfo else ()))
+    data, words = ptxas.assemble(text, order.target, order.subject, order.tools, options, order.threads)
     report, name = ptxas.report(words), order.target.name
     usage = _usage(data, report, f"{order.subject}: {name}")
     notes = tuple(f"{name}: {each}" for each in report.warnings)

@@ -230,4 +230,4 @@ def _alone(lowering: Lowering, wanted: Wanted, bench: Bench) -> dict[int, BuiltI
 
 
 def _order(wanted: Wanted, bench: Bench) -> Order:
-    return Order(bench.subject, wanted.target, wanted.requested, bench.tools, bench.lineinfo, quick=bench.quick)
+    return Order(bench.subject, wanted.target, wanted.requested, bench.tools, bench.lineinfo)

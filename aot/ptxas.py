@@ -27,8 +27,6 @@ _THREADS = re.compile(rb"(-split-compile[ =])\d+")
 """Where a cubin tells how it was made."""
 _FEWEST = 2
 """Threads: with one alone ptxas puts symbols in another order."""
-NO_THREADS = 0
-"""For whom that order is as good, and starting threads takes a tenth of a small kernel's time."""
 REGISTERS_PER_GRAIN = 256
 """Registers are given to a warp in grains of this many."""
 WARPS_PER_GRAIN = 4
@@ -40,9 +38,9 @@ def assemble(
 ) -> tuple[bytes, str]:
     """The cubin of PTX, and what ptxas said; its errors are in the user's terms. ``subject`` is the source.
 
-    The cubin is the same whatever the number of threads, if there are any.
+    The cubin is the same whatever the number of threads.
     """
-    if tools.threads and threads != NO_THREADS:
+    if tools.threads:
         options = (*options, f"{toolchain.SPLIT}={max(_FEWEST, threads)}")
     with tempfile.TemporaryDirectory(prefix="aot-ptxas-") as folder:
         file, made = Path(folder, "image.ptx"), Path(folder, "image.cubin")
