@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from aot import readycontext
@@ -41,6 +42,7 @@ DEBUG_INFO = b"di_"
 """In the text of a source whose locations carry debug information of the LLVM dialect; bytecode may have any."""
 _UNNAMED = "-"
 """File name that the bindings give to locations of a module parsed from memory."""
+_SCRIPT_SAYS = re.compile(r'^Diagnostic message at loc\("-":(\d+):(\d+)\): (?!see current)(.*)$', re.MULTILINE)
 _IDLE_NOTES = ("see current operation", "Available dialects")
 """Starts of notes in which MLIR prints a whole operation or its manual: of no use beside file and line."""
 
@@ -76,14 +78,16 @@ def context(mark: Callable[[str], None] | None = None) -> Iterator[Context]:
     ir = bindings()
     importlib.import_module("mlir.passmanager")
     with readycontext.take(ir) as ctx, ir.Location.unknown():
-        ctx.aot_path, ctx.aot_lines, ctx.aot_mark, ctx.aot_warnings, ctx.aot_debug = "", [], mark, [], True
+        ctx.aot_path, ctx.aot_lines, ctx.aot_mark, ctx.aot_debug = "", [], mark, True
+        ctx.aot_warnings, ctx.aot_errors = [], []
 
-        def keep_warning(diagnostic: Any) -> bool:
-            # Errors come with the exception; here arrive warnings and remarks only.
-            ctx.aot_warnings.append(_diagnostic(ctx, diagnostic))
+        def keep(diagnostic: Any) -> bool:
+            # Of errors only those of passes arrive; others come with the exception.
+            errors = diagnostic.severity == ir.DiagnosticSeverity.ERROR
+            (ctx.aot_errors if errors else ctx.aot_warnings).append(_diagnostic(ctx, diagnostic))
             return True
 
-        handler = ctx.attach_diagnostic_handler(keep_warning)
+        handler = ctx.attach_diagnostic_handler(keep)
         try:
             yield ctx
         finally:
@@ -126,7 +130,6 @@ def run_passes(
 
     A failure raises ``error`` with MLIR's diagnostics; ``what`` says in a few words what was being done.
     """
-    ir = bindings()
     manager = importlib.import_module("mlir.passmanager").PassManager
     ctx = module.context
     for number, text in enumerate(pipeline, 1):
@@ -138,10 +141,30 @@ def run_passes(
         except ValueError as problem:
             reason = f"MLIR does not accept the pass '{text}': {_one_line(problem)}"
             raise LoweringError(f"{ctx.aot_path or 'module'}: {what}: {reason}") from None
-        try:
-            passes.run(module.operation)
-        except ir.MLIRError as problem:
-            raise _error(ctx, problem, error, f"{ctx.aot_path or 'module'}: {what} failed in '{_bare(text)}'") from None
+        found = failure(ctx, partial(passes.run, module.operation))
+        if found is not None:
+            raise error(f"{ctx.aot_path or 'module'}: {what} failed in '{_bare(text)}'", diagnostics=found)
+
+
+def failure(ctx: Context, run: Callable[[], None]) -> tuple[Diagnostic, ...] | None:
+    """Run passes, or a script of the transform dialect; why that failed, None if it did not.
+
+    Some passes tell of an error and go on. The bindings would end the process for an error without an exception, unless
+    errors go to the context's handler.
+    """
+    ctx.aot_errors.clear()
+    ctx.emit_error_diagnostics = True
+    failed: tuple[Diagnostic, ...] | None = None
+    try:
+        run()
+    except bindings().MLIRError:
+        failed = ()
+    except ValueError as problem:  # of a script: all diagnostics as one text
+        places = _SCRIPT_SAYS.findall(str(problem))
+        failed = tuple(_placed(ctx, Location(ctx.aot_path, int(n), int(m)), what) for n, m, what in places)
+    finally:
+        ctx.emit_error_diagnostics = False
+    return tuple(ctx.aot_errors) or failed
 
 
 def verify(module: Module, what: str) -> None:
@@ -215,11 +238,6 @@ def location_of(op: Operation) -> Location:
     return _location(op.operation.context, op.operation.location)
 
 
-def diagnostics(ctx: Context, problem: Any) -> tuple[Diagnostic, ...]:
-    """The diagnostics that came with an exception of the bindings (MLIRError)."""
-    return tuple(_diagnostic(ctx, each) for each in problem.error_diagnostics)
-
-
 def diagnostic_at(op: Operation, message: str) -> Diagnostic:
     """A diagnostic of our own about ``op``, with its source line."""
     return _placed(op.operation.context, location_of(op), message)
@@ -257,7 +275,7 @@ def _diagnostic(ctx: Context, found: Any) -> Diagnostic:
 
 
 def _error(ctx: Context, problem: Any, error: type[AotError], message: str) -> AotError:
-    return error(message, diagnostics=diagnostics(ctx, problem))
+    return error(message, diagnostics=tuple(_diagnostic(ctx, each) for each in problem.error_diagnostics))
 
 
 def _bare(text: str) -> str:

@@ -17,6 +17,8 @@ from aot import arch, cpuvariant, mlir, wishes
 from aot.errors import LoweringError
 from aot.lower import (
     badconstants,
+    badtypes,
+    badviews,
     cpu,
     device,
     entries,
@@ -158,9 +160,11 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
         unitviews.settle(module)
         _run_own(module, request)
         dump("own-passes", module)
+    badtypes.check(module)
     if request.script:
         frontend.add_script(module, request.script)
     prepared = prepare.run(module)
+    badviews.check(prepared)
     powers.lower(prepared)
     scaledfloats.lower(prepared)
     return prepared

@@ -1,7 +1,8 @@
 """Constants that mean nothing where they stand, and that MLIR takes, or ends the process of.
 
 In: a module. Out: LoweringError where ``tensor.dim`` or ``memref.dim`` asks for a dimension that there is not, where an
-affine map divides by a number that is not positive, or windows of a convolution go backwards, out of its input.
+affine map divides by a number that is not positive, where a loop does not go forwards and never ends, or windows of a
+convolution go backwards, out of its input.
 
 >>> check(module)                                                       # doctest: +SKIP
 """
@@ -15,12 +16,15 @@ from mlir import ir
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower import literals
+from aot.lower.slicecheck import mixed
 
 _DIMENSIONS = frozenset({"tensor.dim", "memref.dim"})
 _APPLIED = frozenset({"affine.apply", "affine.min", "affine.max"})
 """Operations whose operands are those of their map."""
-_MAPS = ("map", "lowerBoundMap", "upperBoundMap")
-_STEPS = ("strides", "dilations")
+_MAPS = ("map", "lowerBoundMap", "upperBoundMap", "lowerBoundsMap", "upperBoundsMap")
+_INDEXING = "indexing_maps"
+_FOR, _FORALL, _PARALLEL = "scf.for", "scf.forall", "affine.parallel"
+_WINDOWS = ("strides", "dilations")
 _DIVISIONS = (ir.AffineModExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)
 
 
@@ -38,10 +42,24 @@ def check(module: mlir.Module) -> None:
 def _problems(op: mlir.Operation) -> Iterator[str]:
     if op.name in _DIMENSIONS:
         yield from _of_dimension(op)
-    elif op.name.startswith("affine."):
-        yield from _of_maps(op)
+    elif op.name in (_FOR, _FORALL, _PARALLEL):
+        yield from (f"step {step} is not positive" for step in _steps(op) if step is not None and step <= 0)
     elif op.name.startswith("linalg."):
         yield from _of_windows(op)
+    if op.name.startswith(("affine.", "linalg.")):
+        yield from _of_maps(op)
+
+
+def _steps(op: mlir.Operation) -> Iterator[int | None]:
+    """Those of a loop that are constants."""
+    if op.name == _FOR:
+        yield literals.whole(op.operands[2])
+    elif op.name == _PARALLEL:
+        yield from (ir.IntegerAttr(each).value for each in op.attributes["steps"])
+    else:
+        counts = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        steps = mixed(ir.DenseI64ArrayAttr(op.attributes["staticStep"]), list(op.operands)[sum(counts[:2]) :])
+        yield from (each if isinstance(each, int) else literals.whole(each) for each in steps)
 
 
 def _of_dimension(op: mlir.Operation) -> Iterator[str]:
@@ -51,21 +69,24 @@ def _of_dimension(op: mlir.Operation) -> Iterator[str]:
 
 
 def _of_windows(op: mlir.Operation) -> Iterator[str]:
-    for name in _STEPS:
+    for name in _WINDOWS:
         if name in op.attributes and any(int(step) <= 0 for step in ir.DenseIntElementsAttr(op.attributes[name])):
             yield f"{name} are positive"
 
 
 def _of_maps(op: mlir.Operation) -> Iterator[str]:
     operands = list(op.operands) if op.name in _APPLIED else []
-    for name in _MAPS:
-        if name in op.attributes:
-            applied = ir.AffineMapAttr(op.attributes[name]).value
-            for expression in applied.results:
-                for divisor in _divisors(expression):
-                    number = _number(divisor, applied, operands)
-                    if number is not None and number <= 0:
-                        yield f"a division by {number} in '{applied}'; divisors are positive"
+    for applied in _maps(op):
+        for expression in applied.results:
+            for divisor in _divisors(expression):
+                number = _number(divisor, applied, operands)
+                if number is not None and number <= 0:
+                    yield f"a division by {number} in '{applied}'; divisors are positive"
+
+
+def _maps(op: mlir.Operation) -> Iterator[ir.AffineMap]:
+    yield from (ir.AffineMapAttr(op.attributes[name]).value for name in _MAPS if name in op.attributes)
+    yield from (ir.AffineMapAttr(each).value for each in op.attributes.get(_INDEXING, ()))
 
 
 def _divisors(expression: ir.AffineExpr) -> Iterator[ir.AffineExpr]:

@@ -7,6 +7,8 @@ and stores of several dimensions in transfers (which a later pass unrolls).
 
 from __future__ import annotations
 
+from functools import partial
+
 from mlir import ir
 from mlir.dialects import arith
 from mlir.dialects.transform import interpreter
@@ -56,15 +58,12 @@ def _flatten(module: mlir.Module, scope: str, what: str) -> None:
     mlir.mark(module.context, what)
     script = ir.Module.parse(_SCRIPT, context=module.context)
     sequence = script.body.operations[0].operation
-    try:
-        for op in module.body.operations:
-            if op.operation.name == scope:
-                interpreter.apply_named_sequence(op.operation, sequence, script.operation)
-    except ir.MLIRError as problem:
-        raise LoweringError(
-            f"{module.context.aot_path}: cannot lower the {what}",
-            diagnostics=mlir.diagnostics(module.context, problem),
-        ) from None
+    for op in module.body.operations:
+        if op.operation.name == scope:
+            run = partial(interpreter.apply_named_sequence, op.operation, sequence, script.operation)
+            found = mlir.failure(module.context, run)
+            if found is not None:
+                raise LoweringError(f"{module.context.aot_path}: cannot lower the {what}", diagnostics=found)
 
 
 def _as_transfer(op: mlir.Operation) -> None:

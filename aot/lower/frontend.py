@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
 from mlir.dialects.transform import interpreter
@@ -199,10 +200,12 @@ def apply(module: ir.Module, script: str, what: str) -> None:
     """Run a transform script that is not part of the source: one named sequence ``@__transform_main``."""
     schedule = ir.Module.parse(script)
     mlir.mark(module.context, what)
-    try:
-        interpreter.apply_named_sequence(module.operation, schedule.body.operations[0], schedule.operation)
-    except (ir.MLIRError, ValueError) as problem:
-        raise LoweringError(f"{module.context.aot_path}: {what} failed: {problem}") from None
+    sequence = schedule.body.operations[0]
+    found = mlir.failure(
+        module.context, partial(interpreter.apply_named_sequence, module.operation, sequence, schedule.operation)
+    )
+    if found is not None:
+        raise LoweringError(f"{module.context.aot_path}: {what} failed", diagnostics=found)
 
 
 def decompose(module: ir.Module, *, masked_zeros: bool) -> None:
