@@ -15,7 +15,7 @@ from typing import Any
 from aot.buildresult import MOST_NAMED, BuildResult, BuiltSource, size
 from aot.model import CompiledSource, Kernel
 from aot.report import Reporter
-from aot.share import Content
+from aot.share import Content, Share
 from aot.tiling import Tiling
 from aot.wishes import FAST, GENERAL
 
@@ -29,6 +29,13 @@ def notes(built: BuiltSource) -> Iterator[str]:
     if built.general and built.schedules == FAST:
         more = len(built.general) - 1
         yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"
+
+
+def without_host_code(share: Share, options: Sequence[str]) -> Iterator[str]:
+    """What the interfaces for other languages, by the options that ask for them, lack: kernels that Python launches."""
+    kernels = [name for name in share.built.functions if name not in share.functions]
+    if kernels and options:
+        yield f"without host code, and so left out by {' and '.join(options)}: {', '.join(kernels)}"
 
 
 def tell_notes(result: BuildResult, before: Sequence[str], tell: Reporter) -> None:

@@ -58,7 +58,7 @@ def finish(
         package=planned.package.name,
         version=planned.package.version,
         archs=planned.archs,
-        sources=tuple(_built(each, done) for each in contents),
+        sources=tuple(_built(planned, each, done) for each in contents),
         left_out=(*planned.left_out, *left_out),
         notes=planned.notes,
         seconds=0.0,
@@ -129,6 +129,8 @@ def _spec(planned: Plan, contents: Sequence[Content]) -> PackageSpec:
     )
 
 
-def _built(content: Content, done: Mapping[str, Done]) -> BuiltSource:
+def _built(planned: Plan, content: Content, done: Mapping[str, Done]) -> BuiltSource:
     ran = done.get(content.name, Done(KEPT, 0.0))
-    return dataclasses.replace(content.share.built, path=content.path, how=ran.how, seconds=ran.seconds)
+    options = [option for option, wanted in (("--c", planned.c), ("--tvm-ffi", planned.tvm_ffi)) if wanted]
+    notes = (*content.share.built.notes, *buildnotes.without_host_code(content.share, options))
+    return dataclasses.replace(content.share.built, path=content.path, how=ran.how, seconds=ran.seconds, notes=notes)

@@ -44,7 +44,7 @@ def run(built: Built, folder: Path) -> str:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("both")
     write_sources(folder)
-    return build_in(folder, archs="sm_80,host", sdist=True)
+    return build_in(folder, archs="sm_80,host", sdist=True, c=True)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,13 @@ def test_gpu_and_cpu_code(both: Built, tmp_path: Path) -> None:
     assert "double(x: tensor<?xf32>) -> tensor<?xf32> (CPU, too)" in text
     assert "first(out: memref<4xf32>)\n" in text
     assert "CPU code for " in text
+
+
+def test_a_c_library_is_said_to_leave_out_kernels_without_host_code(both: Built) -> None:
+    left_out = {each.name: note for each in both.result.sources for note in each.notes if "--c" in note}
+    assert left_out == {"kernel": "without host code, and so left out by --c: iota"}
+    assert any(note.endswith(left_out["kernel"]) for note in both.heard.notes)
+    assert "iota" not in next(path for path in both.result.c_files if path.suffix == ".h").read_text().split("*/")[-1]
 
 
 def test_notes_of_cpu_code_alone_tell_of_no_images(tmp_path: Path) -> None:
