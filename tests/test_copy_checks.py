@@ -208,6 +208,28 @@ func.func @f(%x: {ROWS}, %y: {ROWS}, %n: index) -> {ROWS} {{
         np.testing.assert_array_equal(build.call("f", x, np.zeros((5, 64), "f4"), 5).results[0], want)
 
 
+def test_slices_in_loops_that_count_without_a_sign() -> None:
+    """Where the first index is a large number, there is no iteration, and nothing to refuse."""
+    text = f"""
+func.func @f(%x: {ROWS}, %y: {ROWS}, %first: index, %end: index) -> {ROWS} {{
+  %c2 = arith.constant 2 : index
+  %r = scf.for unsigned %i = %first to %end step %c2 iter_args(%all = %y) -> {ROWS} {{
+    %row = tensor.extract_slice %x[%i, 0] [2, 64] [1, 1] : {ROWS} to tensor<2x64xf32>
+    %next = tensor.insert_slice %row into %all[%i, 0] [2, 64] [1, 1] : tensor<2x64xf32> into {ROWS}
+    scf.yield %next : {ROWS}
+  }}
+  return %r : {ROWS}
+}}
+"""
+    x, y = numbers(6, 64), np.zeros((6, 64), "f4")
+    for first, end, rows in ((0, 4, slice(0, 4)), (3, 4, slice(3, 5)), (-2, 4, slice(0, 0)), (4, 2, slice(0, 0))):
+        want = y.copy()
+        want[rows] = x[rows]
+        np.testing.assert_array_equal(results(text, x, y, first, end)[0], want)
+    for first, end in ((0, 7), (-4, -2), (0, -1)):
+        assert refused(text, x, y, first, end).startswith("a slice in a loop leaves dimension 0 of 'arg")
+
+
 X = numbers(6, 64)
 PLACES = [
     ("arith.addi %i, %i : index", lambda i, k, s: 2 * i),

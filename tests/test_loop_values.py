@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import cpucall
 import numpy
 import pytest
 from cpurun import build
@@ -131,3 +132,23 @@ def test_a_loop_inside_a_loop_that_carries_an_argument() -> None:
     a, b = numpy.array([1, 2, 3, 4]), numpy.array([5, 6, 7, 8])
     assert build(source).call("f", a, b, 2).results[0].tolist() == [6, 6, 7, 8]
     assert (a.tolist(), b.tolist()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+
+
+def test_loops_that_count_without_a_sign() -> None:
+    """A maximum, which CPU code finds in a loop of its own making."""
+    text = """
+func.func @f(%x: memref<?xf32>, %first: index, %end: index) -> f32 {
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %r = scf.for unsigned %i = %first to %end step %c1 iter_args(%most = %zero) -> f32 {
+    %value = memref.load %x[%i] : memref<?xf32>
+    %next = arith.maximumf %value, %most : f32
+    scf.yield %next : f32
+  }
+  return %r : f32
+}
+"""
+    x = numpy.array([3, 7, 5], "f4")
+    for program in (build(text), cpucall.build(text, cpucall.runnable()[0])):
+        found = [program.call("f", x, *ends).results[0] for ends in ((0, 3), (2, 3), (-2, 3), (3, 0))]
+        assert found == [7, 5, 0, 0]

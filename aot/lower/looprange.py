@@ -23,6 +23,8 @@ ONCE = frozenset({"func.func", "builtin.module", "scf.if", "scf.index_switch", "
 """Operations whose bodies run at most once per call."""
 _FOR, _PARALLEL, _AFFINE_FOR = "scf.for", "scf.parallel", "affine.for"
 _LOOPS = frozenset({_FOR, _PARALLEL, FORALL})
+UNSIGNED = "unsignedCmp"
+"""Attribute of an ``scf.for`` whose bounds are numbers without a sign."""
 _AFFINE = frozenset({"affine.apply", "affine.min", "affine.max"})
 _SUMS = frozenset({"arith.addi", "arith.subi", "arith.muli"})
 
@@ -61,13 +63,16 @@ class Nest:
     outermost: ir.Operation
     indices: dict[ir.Value, tuple[Bound, Bound, Bound]]
     """First, end and step of each index: known before the outermost loop."""
+    unsigned: frozenset[ir.Value]
+    """Indices of loops that compare without a sign."""
 
     def runs(self) -> ir.Value | None:
         """Whether there is any iteration; None where that is sure."""
         found = None
-        for low, high, _ in self.indices.values():
+        for index, (low, high, _) in self.indices.items():
             if not (isinstance(low, int) and isinstance(high, int) and low < high):
-                some = arith.CmpIOp(arith.CmpIPredicate.slt, value_of(low), value_of(high)).result
+                less = arith.CmpIPredicate.ult if index in self.unsigned else arith.CmpIPredicate.slt
+                some = arith.CmpIOp(less, value_of(low), value_of(high)).result
                 found = some if found is None else arith.AndIOp(found, some).result
         return found
 
@@ -96,7 +101,8 @@ class Nest:
         if factor == 0:
             return 0, 0
         low, high, step = map(_as_index, self.indices[index])
-        first, last = _multiply(low, factor), _multiply(_last(low, high, step), factor)
+        end = _last(low, high, step, unsigned=index in self.unsigned)
+        first, last = _multiply(low, factor), _multiply(end, factor)
         if isinstance(factor, int):
             return (first, last) if factor > 0 else (last, first)
         ends = value_of(first), value_of(last)
@@ -151,7 +157,10 @@ def around(op: ir.Operation) -> Nest | None:
     if not count or not all(parent.name in ONCE for parent in parents[count:]):
         return None
     outermost = parents[count - 1]
-    nest = Nest(outermost, {index: bounds for loop in parents[:count] for index, bounds in _indices(loop)})
+    unsigned = frozenset(
+        loop.regions[0].blocks[0].arguments[0] for loop in parents[:count] if UNSIGNED in loop.attributes
+    )
+    nest = Nest(outermost, {index: bounds for loop in parents[:count] for index, bounds in _indices(loop)}, unsigned)
     return nest if all(map(nest.is_known, (b for each in nest.indices.values() for b in each))) else None
 
 
@@ -221,13 +230,14 @@ def _as_index(bound: Bound) -> ir.Value:
     return value if value.type == index else arith.IndexCastOp(index, value).result
 
 
-def _last(low: ir.Value, high: ir.Value, step: ir.Value) -> ir.Value:
+def _last(low: ir.Value, high: ir.Value, step: ir.Value, *, unsigned: bool) -> ir.Value:
     """The last index of a loop that has one."""
+    divide = arith.DivUIOp if unsigned else arith.DivSIOp
     one = value_of(1)
     if literals.whole(step) == 1:
         return arith.SubIOp(high, one).result
     before = arith.SubIOp(arith.SubIOp(high, low).result, one).result
-    whole = arith.MulIOp(arith.DivSIOp(before, arith.MaxSIOp(step, one).result).result, step).result
+    whole = arith.MulIOp(divide(before, arith.MaxSIOp(step, one).result).result, step).result
     return arith.AddIOp(low, whole).result
 
 

@@ -16,6 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from aot import mlir
+from aot.lower import looprange
 from aot.lower.cpu.reduce import combiners
 
 _WIDTHS = (32, 64)
@@ -53,6 +54,8 @@ def _rewrite(loop: ir.Operation, combiner: ir.Operation) -> None:
     value = next(each for each in combiner.operands if each != carried)
     with ir.InsertionPoint(loop), loop.location:
         made = scf.ForOp(lower, upper, step, [_key(init, extreme)])
+        if looprange.UNSIGNED in loop.attributes:
+            made.operation.attributes[looprange.UNSIGNED] = ir.UnitAttr.get()
         loop.results[0].replace_all_uses_with(_number(made.results[0], loop.results[0].type))
     with ir.InsertionPoint(combiner), combiner.location:
         pick = arith.MaxSIOp if extreme.largest else arith.MinSIOp
