@@ -156,6 +156,8 @@ def _prepared(module: mlir.Module, request: Request, dump: mlir.Dumper) -> mlir.
     missingdata.check(module)
     badconstants.check(module)
     roundings.check(module)
+    if request.passes or request.script or frontend.has_script(module):
+        prepare.note_destinations(module)
     if request.passes:
         unitviews.settle(module)
         _run_own(module, request)

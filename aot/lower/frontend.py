@@ -164,9 +164,14 @@ def refuse(module: ir.Module) -> None:
         raise LoweringError(f"{module.context.aot_path}: unsupported operations", diagnostics=tuple(problems))
 
 
+def has_script(module: ir.Module) -> bool:
+    """Whether the source holds a transform script."""
+    return _dialect("transform")(mlir.op_names(module))
+
+
 def run_scripts(module: ir.Module) -> None:
     """Run the source's own transform dialect script, and remove it."""
-    if not _dialect("transform")(mlir.op_names(module)):
+    if not has_script(module):
         return
     mlir.run_passes(module, ["transform-interpreter"], "running the source's transform script")
     for op in mlir.walk(module):

@@ -15,7 +15,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import LoweringError, SourceError
-from aot.lower import frontend, level, unitviews
+from aot.lower import frontend, level, signature, unitviews
 
 CONTAINER = "gpu.container_module"
 """Attribute of a module in which kernels are launched."""
@@ -40,6 +40,15 @@ def run(module: mlir.Module) -> mlir.Module:
     if not level.public_functions(module):
         _refuse_without_functions(module)
     return module
+
+
+def note_destinations(module: mlir.Module) -> None:
+    """Before passes or scripts of the source's own: write down which arguments are destinations."""
+    inlined = module.operation.clone()
+    unitviews.settle(inlined)
+    _unnest(inlined)
+    mlir.run_passes(inlined, ["inline{default-pipeline=}"], "inlining")
+    signature.note_destinations(module, inlined)
 
 
 def _refuse_without_functions(module: mlir.Module) -> None:

@@ -9,7 +9,8 @@ Out: one model.Function per public function: names, types, roles, and which resu
 Tensor arguments are values. An argument is a *destination*, written by the call, when a returned value
 leads to it through ``outs`` operands of linalg operations and nothing else uses it, or when it carries
 ``bufferization.writable = true``. That is decided here, before ``convert-elementwise-to-linalg`` turns
-``arith.addf %a, %b`` into an operation with ``outs(%a)``, which means nothing of the kind.
+``arith.addf %a, %b`` into an operation with ``outs(%a)``, which means nothing of the kind. Where passes or a script of
+the source's own run first, it is written down before them (``note_destinations``).
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from mlir import ir
 
 from aot import mlir
 from aot.errors import Diagnostic, LoweringError
-from aot.lower import argnames
+from aot.lower import argnames, search
 from aot.model import TENSOR, Argument, ArrayType, Function, Result, ScalarType, ValueType
 
 MAX_RANK = 16
 """Of arrays at the call: AOT_MAX_RANK of the runtime."""
 WRITABLE = "bufferization.writable"
+_NOTED, _NOTED_TYPE = "aot.destinations", "aot.type"
+"""Attributes of a function, until its signature is read: for each result the number of its destination or -1, and the
+type that the function had."""
 
 _MOST_ELEMENTS = 1 << 58
 """Of an array; an element has up to 16 bytes."""
@@ -90,6 +94,18 @@ def read(module: ir.Module, names: Mapping[str, Sequence[str]], level: str = TEN
     return tuple(functions)
 
 
+def note_destinations(module: ir.Module, inlined: ir.Module) -> None:
+    """Write down in the functions of a module what ``inlined``, the same with calls inlined, tells of them."""
+    found = {mlir.symbol_name(op): _returned(op) for op in public_functions(inlined)}
+    for op in search.named(module, "func.func"):
+        if mlir.symbol_name(op) not in found or mlir.inside_kernel(op):
+            continue
+        ends = found[mlir.symbol_name(op)]
+        numbers = [end.argument if end.destination and end.argument is not None else -1 for end in ends]
+        op.attributes[_NOTED] = ir.DenseI64ArrayAttr.get(numbers)
+        op.attributes[_NOTED_TYPE] = op.attributes["function_type"]
+
+
 def protect_inputs(module: ir.Module, functions: Sequence[Function]) -> None:
     """Tell bufferization which tensor arguments it may write: destinations, and no others."""
     by_name = {function.name: function for function in functions}
@@ -128,7 +144,7 @@ def _function(op: ir.Operation, name: str, given: Sequence[str], level: str) -> 
         for argument, kind in zip(names, signature.inputs, strict=True)
     ]
     plain = [_type_of(kind, f"result {number} of @{name}") for number, kind in enumerate(signature.results)]
-    ends = _returned(op)
+    ends = _as_noted(op, _returned(op))
     writes = {end.argument for end in ends if end.destination}
     args = [
         replace(argument, role=_role(argument.type, number in writes or _marked(op, number)))
@@ -191,6 +207,18 @@ def _returned(op: ir.Operation) -> list[_Returned]:
             end = end if claimed.setdefault(end.argument, values) == values else _Returned()
         ends.append(end)
     return ends
+
+
+def _as_noted(op: ir.Operation, found: list[_Returned]) -> list[_Returned]:
+    """With the noted destinations and no others. The note goes; it holds where the type is still the same."""
+    if _NOTED not in op.attributes:
+        return found
+    numbers, kind = list(ir.DenseI64ArrayAttr(op.attributes[_NOTED])), op.attributes[_NOTED_TYPE]
+    del op.attributes[_NOTED], op.attributes[_NOTED_TYPE]
+    if kind != op.attributes["function_type"]:
+        return found
+    plain = [_Returned() if end.destination else end for end in found]
+    return [_Returned(number, True) if number >= 0 else end for number, end in zip(numbers, plain, strict=True)]
 
 
 def _leads_to(value: ir.Value, function: ir.Operation) -> _Returned:
