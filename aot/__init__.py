@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aot.commands.inspection import inspect as inspect
     from aot.errors import AotError as AotError
-    from aot.inspection import inspect as inspect
     from aot.pipeline import BuildRequest as BuildRequest
     from aot.pipeline import BuildResult as BuildResult
     from aot.pipeline import build as build
@@ -24,7 +24,7 @@ _HOMES = {
     "BuildRequest": "aot.pipeline",
     "BuildResult": "aot.pipeline",
     "build": "aot.pipeline",
-    "inspect": "aot.inspection",
+    "inspect": "aot.commands.inspection",
 }
 __all__ = ["AotError", "BuildRequest", "BuildResult", "__version__", "build", "inspect"]
 

@@ -23,12 +23,14 @@ from typing import Any, NoReturn
 
 import click
 
-from aot import __version__, cachecommand, fileset, report
-from aot.clickgroup import Group
-from aot.configvalues import COMPRESS
+from aot import __version__, fileset
+from aot.commands import cachecommand
+from aot.commands.clickgroup import Group
+from aot.commands.packagecommands import bench, demo, tune, verify
 from aot.errors import AotError, Interrupted
-from aot.packagecommands import bench, demo, tune, verify
-from aot.wishes import SCHEDULES
+from aot.reporting import report
+from aot.settings.configvalues import COMPRESS
+from aot.settings.wishes import SCHEDULES
 
 BUG = 70
 """Exit code of a bug of ours; the others are those of the errors."""
@@ -120,7 +122,7 @@ def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch
         raise click.UsageError("--json, --ptx and --sass exclude each other")
     if arch and not sass:
         raise click.UsageError("--arch goes with --sass")
-    from aot import inspection
+    from aot.commands import inspection
 
     if ptx:
         report.result(inspection.ptx_text(package, ptx))
@@ -138,7 +140,7 @@ def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def targets(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
     """List the architectures that this toolchain can build."""
-    from aot import doctor
+    from aot.commands import doctor
 
     found = doctor.targets(toolkit, int(cuda) if cuda else None)
     if as_json:
@@ -156,7 +158,7 @@ def doctor(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
 
     Looks for all that building and running need, and says what to do about it.
     """
-    from aot import doctor as doctors
+    from aot.commands import doctor as doctors
 
     found = doctors.examine(toolkit, int(cuda) if cuda else None)
     if as_json:
@@ -170,7 +172,7 @@ def doctor(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
 @click.argument("name")
 def new(name: str) -> None:
     """Make a folder NAME with a working kernel to start from."""
-    from aot import scaffold
+    from aot.commands import scaffold
 
     folder = scaffold.create(name)
     named = f"./{folder}" if str(folder).startswith("-") else str(folder)

@@ -13,31 +13,21 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import aot
-from aot import (
-    buildnotes,
-    cfunctions,
-    clibrary,
-    codec,
-    fileset,
-    metadata,
-    mlir,
-    naming,
-    package,
-    packing,
-    resources,
-    toolchain,
-    wheel,
-)
-from aot.arch import CUBIN
-from aot.buildresult import KEPT, BuildResult, BuiltSource
-from aot.compiling import Done
+from aot import codec, fileset, mlir, naming, resources
+from aot.engine.compiling import Done
 from aot.errors import ArchUnfit
-from aot.kept import Reader
 from aot.model import PackageSpec, ToolVersions
+from aot.packages import cfunctions, metadata, package
+from aot.packages.contribution import Content
+from aot.packages.jobresults import Reader
 from aot.plan import Plan
-from aot.report import Reporter
-from aot.runtimeobjects import Runtime
-from aot.share import Content
+from aot.reporting import buildnotes
+from aot.reporting.buildresult import KEPT, BuildResult, BuiltSource
+from aot.reporting.report import Reporter
+from aot.targets.arch import CUBIN
+from aot.tools import toolchain
+from aot.wheels import clibrary, packing, wheel
+from aot.wheels.runtimeobjects import Runtime
 
 __all__ = ["Reader", "finish"]
 

@@ -1,6 +1,6 @@
 """Host code: LLVM IR to assembly for one kind of machine, optimised, the same on every build machine.
 
-In: LLVM IR as text, from ``lower.hostcode``. Out: a HostObject with assembly that a C compiler takes, so
+In: LLVM IR as text, from ``lower.hostmodule``. Out: a HostObject with assembly that a C compiler takes, so
 that a generated package installs where only a C compiler is present.
 
 >>> assemble(llvm_ir, "x86_64-linux-gnu", "softmax.mlir", tools).assembly[:20]   # doctest: +SKIP
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aot import process
-from aot.cpuvariant import Variant
 from aot.errors import LoweringError, UsageError
 from aot.model import HostObject
-from aot.toolchain import Toolchain
+from aot.targets.cpuvariant import Variant
+from aot.tools.toolchain import Toolchain
 
 # The oldest machine of each kind: a package must run on all of them.
 PROCESSORS = {"x86_64-linux-gnu": "x86-64", "aarch64-linux-gnu": "generic"}

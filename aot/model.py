@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from aot.settings.wishes import FAST
 from aot.tiling import Tiling
-from aot.wishes import FAST
 
 TENSOR, LAUNCH = "tensor", "launch"
 """Levels of a function: linalg on values; gpu.launch with host code."""

@@ -16,37 +16,24 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from aot import (
-    arch,
-    archneed,
-    binary,
-    cpuonly,
-    fatbin,
-    fileset,
-    forked,
-    host,
-    images,
-    lexer,
-    lower,
-    mlir,
-    naming,
-    selection,
-    sources,
-    spills,
-    toolchain,
-)
-from aot.arch import PTX
+from aot import fileset, host, lexer, lower, mlir, naming, sources
 from aot.dump import Dump
+from aot.engine import forked
+from aot.engine.job import CompileJob
 from aot.errors import LoweringError, SourceError
-from aot.images import Bench
-from aot.job import CompileJob
+from aot.fatbins import binary, cpuonly, fatbin, images, spills
+from aot.fatbins.images import Bench
 from aot.lexer import FunctionText
 from aot.lower import LoweredSource, Options, Request
-from aot.lower.schedule import ONE_THREAD
+from aot.lower.general.schedule import ONE_THREAD
 from aot.model import TENSOR, CompiledSource, FatBinary, Function, HostObject, Kernel
-from aot.selection import Selection
-from aot.toolchain import Toolchain
-from aot.wishes import GENERAL, Dropped
+from aot.settings import selection
+from aot.settings.selection import Selection
+from aot.settings.wishes import GENERAL, Dropped
+from aot.targets import arch, archneed
+from aot.targets.arch import PTX
+from aot.tools import toolchain
+from aot.tools.toolchain import Toolchain
 
 FOREIGN = ("unregistered dialect", "not found for custom op")
 """What MLIR says of an operation whose dialect it does not know."""

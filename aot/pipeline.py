@@ -19,19 +19,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from aot import buildnotes, ccompiler, compiling, fileset, job, packid, plan, resources, toolid
-from aot.ahead import Ahead
-from aot.buildresult import KEPT, BuildResult, as_json, summary
-from aot.compiling import Done
-from aot.executor import Orders
-from aot.job import CompileJob
+from aot import fileset, plan, resources
+from aot.engine import compiling, job
+from aot.engine.compiling import Done
+from aot.engine.executor import Orders
+from aot.engine.job import CompileJob
+from aot.engine.prefetch import Ahead
+from aot.engine.stamp import Stamp
 from aot.model import CompiledSource
+from aot.packages.contribution import Content
 from aot.plan import BuildRequest, Plan, PlannedSource
-from aot.report import Once, Reporter, Silent
-from aot.runtimeobjects import Runtime
-from aot.share import Content
-from aot.stamp import Stamp
-from aot.toolid import Identity
+from aot.reporting import buildnotes
+from aot.reporting.buildresult import KEPT, BuildResult, as_json, summary
+from aot.reporting.report import Once, Reporter, Silent
+from aot.tools import ccompiler, packid, toolid
+from aot.tools.toolid import Identity
+from aot.wheels.runtimeobjects import Runtime
 
 __all__ = ["BuildRequest", "BuildResult", "as_json", "build", "summary"]
 

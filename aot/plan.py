@@ -15,30 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aot import (
-    archlist,
-    config,
-    configfiles,
-    configvalues,
-    driver,
-    engine,
-    fatbin,
-    fileset,
-    freethreaded,
-    naming,
-    selection,
-    sources,
-    toolchain,
-)
-from aot.arch import PTX, Target, coverage_note, default_ptx
-from aot.config import Config, SourceSettings
-from aot.engine import LOCAL, Engine
+from aot import driver, fileset, naming, sources
+from aot.engine import engineoptions
+from aot.engine.engineoptions import LOCAL, Engine
 from aot.errors import ArchUnfit, UsageError
-from aot.freethreaded import FreeThreaded
-from aot.selection import Selection
+from aot.fatbins import fatbin
+from aot.settings import config, configfiles, configvalues, selection
+from aot.settings.config import Config, SourceSettings
+from aot.settings.selection import Selection
+from aot.settings.wishes import known_schedules
 from aot.sources import SourceFile
-from aot.toolchain import Toolchain
-from aot.wishes import known_schedules
+from aot.targets import archlist
+from aot.targets.arch import PTX, Target, coverage_note, default_ptx
+from aot.tools import freethreaded, toolchain
+from aot.tools.freethreaded import FreeThreaded
+from aot.tools.toolchain import Toolchain
 
 ARCHS_VARIABLE = "AOT_ARCHS"
 DEFAULT_VERSION = "0.1.0"
@@ -169,8 +160,8 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
         cuda=cuda,
         triples=_triples(settings, host=requested.host, sdist=request.sdist),
         compress=fatbin.compression(request.compress or settings.build.compress or "none", tools),
-        jobs=request.jobs or (engine.processors(env) if request.executor == LOCAL else 0),
-        engine=engine.of(request.executor, request.cache, request.cache_remote, env),
+        jobs=request.jobs or (engineoptions.processors(env) if request.executor == LOCAL else 0),
+        engine=engineoptions.of(request.executor, request.cache, request.cache_remote, env),
         sdist=request.sdist,
         tvm_ffi=request.tvm_ffi,
         c=request.c,

@@ -16,13 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aot
-from aot import arch, buildresult, fileset, package, packing, pipeline, plan, resources, wheel
-from aot.buildresult import BuildResult
+from aot import fileset, pipeline, plan, resources
 from aot.errors import ArchUnfit, UsageError
+from aot.packages import package
+from aot.packages.splitpackage import Part, SplitSpec, render
 from aot.plan import BuildRequest, Plan
-from aot.report import Once, Reporter, Silent
-from aot.runtimeobjects import Runtime
-from aot.splitpackage import Part, SplitSpec, render
+from aot.reporting import buildresult
+from aot.reporting.buildresult import BuildResult
+from aot.reporting.report import Once, Reporter, Silent
+from aot.targets import arch
+from aot.wheels import packing, wheel
+from aot.wheels.runtimeobjects import Runtime
 
 _FRONT = "front"
 _HOST = "host"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from build_run import Run, run, tool
 
-from aot import cubin
+from aot.fatbins import cubin
 
 STEP = (sys.executable, str(Path(__file__).parent / "build_step.py"))
 KERNELS = "joined"

@@ -9,7 +9,7 @@ import pytest
 from onceperrun import once
 
 import aot
-from aot.report import Silent
+from aot.reporting.report import Silent
 
 TENSOR = """\
 // Doubles.

@@ -10,10 +10,10 @@ import hashlib
 from pathlib import Path
 
 from aot import onesource
-from aot.forked import Alone
-from aot.job import CompileJob
+from aot.engine.forked import Alone
+from aot.engine.job import CompileJob
 from aot.model import CompiledSource, Kernel
-from aot.wishes import Wish
+from aot.settings.wishes import Wish
 
 
 def compiled(folder: Path, text: str, archs: str, *wishes: Wish) -> CompiledSource:

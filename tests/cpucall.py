@@ -20,9 +20,12 @@ from typing import Any
 import cpuslots
 from cpurun import CallError, linked, scratch
 
-from aot import cpuvariant, host, mlir, toolchain
-from aot.lower import cpu, tensor, unitviews
+from aot import host, mlir
+from aot.lower import cpu, tensor
+from aot.lower.tolinalg import unitviews
 from aot.model import Function
+from aot.targets import cpuvariant
+from aot.tools import toolchain
 
 RUNTIME = Path(__file__).with_name("cpucall.c")
 HALVES = Path(__file__).parents[1] / "templates" / "runtime" / "rt_half.c"

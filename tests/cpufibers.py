@@ -13,7 +13,7 @@ from mlir import ir
 from mlir.dialects import arith, func, llvm, math, memref, vector
 
 from aot import mlir
-from aot.lower import minifloat
+from aot.lower.numbers import minifloat
 
 WAITING = frozenset({"gpu.barrier", "gpu.shuffle", "gpu.dynamic_shared_memory"})
 """Operations of launches whose threads depend on each other."""

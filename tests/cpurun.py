@@ -23,10 +23,13 @@ from typing import Any
 import cpuslots
 import numpy
 
-from aot import mlir, process, toolchain
-from aot.lower import flatvectors, tensor, unitviews
-from aot.lower.signature import public_functions
+from aot import mlir, process
+from aot.lower import tensor
+from aot.lower.gpumodule import flatvectors
+from aot.lower.source.signature import public_functions
+from aot.lower.tolinalg import unitviews
 from aot.model import ArrayType, Function, ScalarType
+from aot.tools import toolchain
 from tests import cpufibers
 
 RUNTIME = Path(__file__).with_name("cpurun.c")

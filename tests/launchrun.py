@@ -15,7 +15,9 @@ from mlir import ir
 from mlir.dialects import func, linalg, memref
 
 from aot import mlir
-from aot.lower import launch, level, prepare, rtcalls, tensor
+from aot.lower import launch, tensor
+from aot.lower.hostmodule import rtcalls
+from aot.lower.source import prepare, sourcelevel
 from tests import cpurun
 
 
@@ -35,7 +37,7 @@ def build(source: str, *, backwards: bool = False) -> cpurun.Program:
                 op.erase()
             elif op.name == "gpu.launch":
                 cpurun._to_loops(_without_tokens(op), backwards=backwards)
-        for op in level.public_functions(module):
+        for op in sourcelevel.public_functions(module):
             op.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
             op.attributes["sym_name"] = ir.StringAttr.get(f"cpurun_f_{mlir.symbol_name(op)}")
         mlir.run_passes(module, ["convert-linalg-to-loops"], "compiling for the CPU")

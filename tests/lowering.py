@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from aot import lower as lowering
 from aot import mlir
-from aot.arch import Capability
-from aot.lower import level, prepare, tensor
+from aot.lower import tensor
+from aot.lower.source import prepare, sourcelevel
 from aot.model import Function, Kernel
+from aot.targets.arch import Capability
 
 PATH = "kernels/test.mlir"
 ONE = (
@@ -78,7 +79,7 @@ def lower(
 def levels(text: str) -> dict[str, str]:
     """Level of each public function."""
     with mlir.context() as ctx:
-        return level.classify(prepare.run(mlir.parse(text.encode(), PATH, ctx)))
+        return sourcelevel.classify(prepare.run(mlir.parse(text.encode(), PATH, ctx)))
 
 
 def function(signature: str, body: str, results: str = "") -> str:

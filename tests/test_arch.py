@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from aot import arch, archlist, resources
-from aot.arch import CURRENT, TABLE, Target, target
+from aot import resources
 from aot.errors import UnknownArch, UsageError
+from aot.targets import arch, archlist
+from aot.targets.arch import CURRENT, TABLE, Target, target
 
 SPELLINGS = {
     "sm": ("sm_80,sm_90a", "sm_80 sm_90a"),

@@ -17,8 +17,9 @@ from cpurun import build
 from test_hopper import chosen, tiles
 
 from aot.lower import tensor
-from aot.lower.contract import decode, mmaflash, tensorcores
-from aot.lower.contract.attentionpick import Pick
+from aot.lower.contract.attention import decode, mmaflash
+from aot.lower.contract.attention.attentionpick import Pick
+from aot.lower.contract.mma import tensorcores
 
 AMPERE = tensor.Options(capabilities=((8, 0),))
 DTYPES = {"f16": "f2", "bf16": ml_dtypes.bfloat16}

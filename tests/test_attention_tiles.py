@@ -13,12 +13,14 @@ from cpurun import build
 from test_attention import AMPERE, check, inputs
 from test_wishes import kernels
 
-from aot import config, spills, tunecandidates
 from aot.errors import ConfigError
+from aot.fatbins import spills
 from aot.lower.tensor import Options
+from aot.settings import config
+from aot.settings.wishes import ROOMY, SIZES_OF, Dropped, Wish
 from aot.tiling import Tiling
-from aot.tunechoice import TuneRequest, choosable
-from aot.wishes import ROOMY, SIZES_OF, Dropped, Wish
+from aot.tuning import tunecandidates
+from aot.tuning.tunechoice import TuneRequest, choosable
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "kernels" / "attention.mlir"
 HOPPER = Options(capabilities=((9, 0),))

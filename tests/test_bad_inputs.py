@@ -298,7 +298,7 @@ def test_how_the_build_is_done_is_no_part_of_an_error(folder: Path, capfd: pytes
     err = capfd.readouterr().err
     assert "'aot.precision' is 'fast'" in err
     assert "FAILED" not in err
-    assert "edge.py" not in err
+    assert "ninjaclient.py" not in err
 
 
 def test_every_project_is_in_the_table() -> None:

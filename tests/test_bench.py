@@ -9,8 +9,9 @@ from pathlib import Path
 import fakecuda
 import pytest
 
-from aot import bench, chart, cli, pipeline, verify
-from aot.bench import Benched, BenchRequest
+from aot import cli, pipeline
+from aot.commands import bench, chart, verify
+from aot.commands.bench import Benched, BenchRequest
 from aot.errors import UsageError
 from aot.verifying import cost, timed, timing
 from aot.verifying.dims import Dims

@@ -12,21 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from aot import arch, archlist, binary, cubin, fatbin, forked, images, mlir, process, ptxas, ptxtext, toolchain
-from aot.arch import target
-from aot.binary import BuiltImage, Order
+from aot import mlir, process
 from aot.dump import Dump
+from aot.engine import forked
+from aot.engine.forked import Alone
 from aot.errors import AotError, ArchUnfit, CompilerCrash, LoweringError, MismatchError, ToolMissing, UsageError
-from aot.fatbin import Given, Part
-from aot.forked import Alone
-from aot.images import Bench
-from aot.lower import device
-from aot.lower.device import DeviceJob, Lowering
+from aot.fatbins import binary, cubin, fatbin, images, ptxas, ptxtext
+from aot.fatbins.binary import BuiltImage, Order
+from aot.fatbins.fatbin import Given, Part
+from aot.fatbins.images import Bench
+from aot.fatbins.ptxtext import Header
+from aot.fatbins.samecode import same_code
+from aot.lower.gpumodule import device
+from aot.lower.gpumodule.device import DeviceJob, Lowering
 from aot.model import FatBinary
-from aot.ptxtext import Header
-from aot.samecode import same_code
-from aot.selection import Pick
-from aot.toolchain import Toolchain
+from aot.settings.selection import Pick
+from aot.targets import arch, archlist
+from aot.targets.arch import target
+from aot.tools import toolchain
+from aot.tools.toolchain import Toolchain
 
 PATH = "kernels/k.mlir"
 SHARED = "memref<64xf32, #gpu.address_space<workgroup>>"

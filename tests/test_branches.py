@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.lower import branches
+from aot.lower.launches import branches
 
 SOURCE = b"func.func @f(%a: i1, %b: i1) { return }"
 

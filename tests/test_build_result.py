@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from builtpackage import Built, Heard
 
-from aot import bench, buildnotes, buildresult, pipeline
-from aot.buildresult import BuildResult, BuiltSource
+from aot import pipeline
+from aot.commands import bench
+from aot.reporting import buildnotes, buildresult
+from aot.reporting.buildresult import BuildResult, BuiltSource
 
 
 def source(name: str, *sizes: int) -> BuiltSource:

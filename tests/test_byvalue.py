@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aot import lower as lowering
 from aot import mlir
-from aot.arch import target
-from aot.lower.device import DeviceJob, Lowering
+from aot.lower.gpumodule.device import DeviceJob, Lowering
+from aot.targets.arch import target
 
 SOURCE = """
 func.func private @aot_rt_tensor_axis(index, index, index)

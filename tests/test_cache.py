@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from aot import cache, cachelevels, cli
-from aot.cache import Store, Usage
-from aot.cachelevels import Levels
+from aot import cli
+from aot.engine import cache, cachelevels
+from aot.engine.cache import Store, Usage
+from aot.engine.cachelevels import Levels
 from aot.errors import UsageError
 
 KEY, OTHER = "ab" * 32, "cd" * 32

@@ -7,15 +7,18 @@ import re
 import pytest
 from lowering import lower
 
-from aot import arch, images, mlir, toolchain
-from aot.binary import BuiltImage
+from aot import mlir
 from aot.dump import Dump
-from aot.forked import Alone
-from aot.images import Bench
-from aot.lower import device
-from aot.lower.device import DeviceJob, Lowering
+from aot.engine.forked import Alone
+from aot.fatbins import images
+from aot.fatbins.binary import BuiltImage
+from aot.fatbins.images import Bench
+from aot.lower.gpumodule import device
+from aot.lower.gpumodule.device import DeviceJob, Lowering
 from aot.model import ScalarType
-from aot.selection import Pick
+from aot.settings.selection import Pick
+from aot.targets import arch
+from aot.tools import toolchain
 
 APART = """
 #turned = affine_map<(i, j) -> (j, i)>

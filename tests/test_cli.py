@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from aot import __version__, cli, report
+from aot import __version__, cli
 from aot.errors import AotError, Diagnostic, Interrupted, SourceError, ToolMissing, UsageError
+from aot.reporting import report
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
@@ -103,13 +104,13 @@ def test_errors_are_shown_in_one_place(
     def fail(name: str) -> Path:
         raise error
 
-    monkeypatch.setattr("aot.scaffold.create", fail)
+    monkeypatch.setattr("aot.commands.scaffold.create", fail)
     assert cli.run(["new", "demo"]) == code
     assert capsys.readouterr() == ("", text)
 
 
 def test_a_bug_of_ours_keeps_its_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aot.scaffold.create", lambda name: [][0])
+    monkeypatch.setattr("aot.commands.scaffold.create", lambda name: [][0])
     assert cli.run(["new", "demo"]) == 70
     err = capsys.readouterr().err
     assert "IndexError" in err

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from builtpackage import Built, build_in, write_sources
 
-from aot import engine, executordask, pipeline, toolid
+from aot import pipeline
+from aot.engine import engineoptions, executordask
+from aot.engine.executor import Orders
 from aot.errors import AotError, SourceError, ToolMissing, UsageError
-from aot.executor import Orders
-from aot.toolid import Identity
+from aot.tools import toolid
+from aot.tools.toolid import Identity
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("no_cache")]
@@ -100,4 +102,4 @@ def test_what_is_no_scheduler_is_told(listens: bool, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("said", ["dask", "dask://", "dask://host", "ray://host:1", ""])
 def test_executors_are_spelled_in_two_ways(said: str) -> None:
     with pytest.raises(UsageError, match="unknown executor"):
-        engine.of(said, None, None, {})
+        engineoptions.of(said, None, None, {})

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aot import config
 from aot.errors import ConfigError
-from aot.wishes import Wish
+from aot.settings import config
+from aot.settings.wishes import Wish
 
 FULL = """\
 edition = 1

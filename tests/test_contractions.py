@@ -16,11 +16,14 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
-from aot.arch import Capability
-from aot.lower.contract import choice, dmma, kinds, matvec, tensorcores
+from aot.lower.contract import choice
+from aot.lower.contract.mma import dmma, tensorcores
+from aot.lower.contract.products import kinds
+from aot.lower.contract.simt import matvec
 from aot.lower.tensor import Options
+from aot.settings.wishes import ROOMY, Dropped, Wish
+from aot.targets.arch import Capability
 from aot.tiling import Tiling
-from aot.wishes import ROOMY, Dropped, Wish
 
 SIZES = ((1, 8, 8), (7, 13, 17), (33, 64, 40), (130, 136, 24), (0, 4, 3), (5, 3, 0))
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aot import cli, demo, driver, resources
-from aot.verify import Verified
+from aot import cli, driver, resources
+from aot.commands import demo
+from aot.commands.verify import Verified
 from aot.verifying.job import FunctionReport, Row
 
 ROOT = Path(__file__).parents[1]

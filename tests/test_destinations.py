@@ -7,7 +7,7 @@ from cpucall import TRIPLE
 
 from aot import lower as lowering
 from aot import mlir
-from aot.lower import search
+from aot.lower.analysis import opwalk
 
 KIND = "tensor<4096xf32>"
 SCRIPT = """
@@ -57,5 +57,5 @@ def test_roles(source: str, passes: tuple[str, ...], roles: list[str], result: i
         assert [each.role for each in function.args] == roles
         assert [each.argument for each in function.results] == [result]
         # What is computed right in its place needs no copy.
-        assert len(search.named(done.host, "gpu.launch_func")) == 1
+        assert len(opwalk.named(done.host, "gpu.launch_func")) == 1
         assert "aot.destinations" not in str(done.host)

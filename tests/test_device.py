@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from aot import arch, binary, mlir, toolchain
-from aot.arch import target
+from aot import mlir
 from aot.errors import ArchUnfit, LoweringError
-from aot.lower import device, switchblocks
-from aot.lower.device import DeviceJob, Lowering
-from aot.toolchain import Toolchain
+from aot.fatbins import binary
+from aot.lower.gpumodule import device, switchblocks
+from aot.lower.gpumodule.device import DeviceJob, Lowering
+from aot.targets import arch
+from aot.targets.arch import target
+from aot.tools import toolchain
+from aot.tools.toolchain import Toolchain
 from tests.lowering import cases
 
 PATH = "kernels/k.mlir"

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from aot import cli, wishes
-from aot.configvalues import COMPRESS
+from aot import cli
+from aot.settings import wishes
+from aot.settings.configvalues import COMPRESS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "examples/README.md"]
@@ -55,19 +56,30 @@ def test_options_exist(document: Path) -> None:
     assert not sorted(named - set(options(cli.cli)) - OTHERS)
 
 
-def test_the_map_has_every_module_of_lowering() -> None:
-    map_ = DESIGN[DESIGN.index("## Finding your way") : DESIGN.index("**Where a new thing goes.**")]
-    named = set(re.findall(r"`(\w+)(?:\.py)?`", map_))
-    modules = {path.stem for path in (ROOT / "aot" / "lower").glob("*.py")} - {"__init__"}
-    missing = sorted(modules - named)
-    assert not missing, "docs/design.md says of every module of aot/lower in which step it is"
+PACKAGES = sorted(path.parent for path in (ROOT / "aot").rglob("__init__.py"))
+MAPPED = [ROOT / "aot", ROOT / "aot" / "lower", ROOT / "aot" / "lower" / "cpu"]
+"""Packages whose parts docs/design.md names, not their own docstrings."""
 
 
-@pytest.mark.parametrize("folder", ["lower/contract", "lower/fast", "verifying"])
-def test_a_folder_says_what_each_module_is_for(folder: str) -> None:
-    docstring = ast.get_docstring(ast.parse((ROOT / "aot" / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-    modules = {path.stem for path in (ROOT / "aot" / folder).glob("*.py")} - {"__init__"}
-    assert not sorted(modules - set(re.findall(r"``(\w+)``", docstring)))
+def parts(package: Path) -> set[str]:
+    """Modules and packages in a package."""
+    return {path.stem for path in package.glob("*.py")} - {"__init__"} | {
+        path.parent.name for path in package.glob("*/__init__.py")
+    }
+
+
+def test_the_map_has_every_part() -> None:
+    named = set(re.findall(r"`(?:aot/|lower/)*(\w+)(?:\.py|/)?`", DESIGN))
+    missing = {part for package in MAPPED for part in parts(package)} - named - {"__main__"}
+    assert not sorted(missing), "docs/design.md says of every part of aot and of aot/lower what it is"
+
+
+@pytest.mark.parametrize(
+    "package", [each for each in PACKAGES if each not in MAPPED], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_a_package_says_what_each_module_is_for(package: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert not sorted(parts(package) - set(re.findall(r"``(\w+)``", docstring)))
 
 
 def test_files_of_a_folder_exist() -> None:

@@ -24,11 +24,12 @@ from builtpackage import Built, Curious, Heard, build_in, write_sources
 from compiledsource import some_job
 
 import aot
-from aot import cachelevels, engine, executorlocal, job, memory, rawzip, wheelfile
+from aot.engine import cachelevels, engineoptions, executorlocal, job, memory
+from aot.engine.executor import Orders
+from aot.engine.executorlocal import Forked, Local
+from aot.engine.job import JobDone
 from aot.errors import AotError, CompilerCrash, UsageError
-from aot.executor import Orders
-from aot.executorlocal import Forked, Local
-from aot.job import JobDone
+from aot.wheels import rawzip, wheelfile
 
 ROOT = Path(__file__).parents[1]
 BAD = ROOT / "tests" / "bad"
@@ -234,7 +235,7 @@ def test_after_a_full_disk_the_next_build_is_right(built: Built, stock: Path, tm
 
 def test_files_of_a_wheel_have_the_date_that_is_asked_for(built: Built) -> None:
     def epoch(said: str) -> int:
-        return engine.of("local", "off", None, {"SOURCE_DATE_EPOCH": said}).epoch
+        return engineoptions.of("local", "off", None, {"SOURCE_DATE_EPOCH": said}).epoch
 
     assert (epoch(""), epoch("0"), epoch("99999999999")) == (315532800, 315532800, 4354819198)
     with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH='²' is no number"):
@@ -279,7 +280,7 @@ def test_a_foreman_that_dies_is_told_and_the_next_build_is_right(built: Built, s
 def is_foreman_in(process: Path, work: str) -> bool:
     """Whether a process is a foreman that holds the lock of a work folder, and no fork of one."""
     try:
-        if b"aot.foreman" not in (process / "cmdline").read_bytes():
+        if b"aot.engine.foreman" not in (process / "cmdline").read_bytes():
             return False
         parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
         held = {os.path.realpath(file) for file in (process / "fd").iterdir()}

@@ -18,13 +18,13 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import rawzip, runtimeunits, wheel
-from aot.cache import Store
-from aot.cachelevels import Levels
+from aot.engine.cache import Store
+from aot.engine.cachelevels import Levels
 from aot.errors import PackageError
 from aot.model import CompiledSource, HostObject
-from aot.runtimeobjects import Runtime
-from aot.wheelfile import extension_of, problems
+from aot.wheels import rawzip, runtimeunits, wheel
+from aot.wheels.runtimeobjects import Runtime
+from aot.wheels.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cases.py")
 NAMES = [

@@ -15,9 +15,11 @@ import fakecuda
 import pytest
 from extension import source
 
-from aot import cachelevels, cpuonly, packing, rawzip, wheel
-from aot.runtimeobjects import Runtime
-from aot.wheelfile import extension_of, problems
+from aot.engine import cachelevels
+from aot.fatbins import cpuonly
+from aot.wheels import packing, rawzip, wheel
+from aot.wheels.runtimeobjects import Runtime
+from aot.wheels.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cpu_cases.py")
 NAMES = [

@@ -18,8 +18,8 @@ import pytest
 from cpurun import Program, build
 from kernelsources import sources
 
-from aot import archneed
 from aot.lower.tensor import Options
+from aot.targets import archneed
 
 DTYPES = {"f32": np.dtype("f4"), "f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
 STEPS = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}

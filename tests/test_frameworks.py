@@ -17,7 +17,7 @@ import fakecuda
 import pytest
 
 import aot
-from aot.report import Silent
+from aot.reporting.report import Silent
 
 CASES = Path(__file__).parent / "frameworks"
 

@@ -18,8 +18,9 @@ import pytest
 from extension import source
 
 import aot
-from aot import ccompiler, freethreaded, wheel
 from aot.errors import ToolMissing
+from aot.tools import ccompiler, freethreaded
+from aot.wheels import wheel
 
 HELLO = Path(__file__).parents[1] / "examples" / "kernels" / "hello.mlir"
 FOUND = next(filter(None, map(shutil.which, ("python3.13t", "python3.14t", "python3.15t"))), None)

@@ -12,7 +12,7 @@ from aot import mlir
 from aot.errors import ConfigError
 from aot.lower import tensor
 from aot.model import Kernel
-from aot.wishes import Wish
+from aot.settings.wishes import Wish
 
 MATMUL = """
 func.func @f(%a: tensor<{m}x{k}xf16>, %b: tensor<{k}x{n}xf16>, %bias: tensor<{n}xf16>, %c: tensor<{m}x{n}xf16>)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from aot import host, process, toolchain
+from aot import host, process
 from aot.errors import CompilerCrash, LoweringError, ToolMissing, UsageError
-from aot.toolchain import Toolchain
+from aot.tools import toolchain
+from aot.tools.toolchain import Toolchain
 
 TRIPLES = sorted(host.PROCESSORS)
 ENTRY = """

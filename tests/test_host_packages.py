@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from builtpackage import Built, build_in, write_sources
 
-from aot import inspection, resources
+from aot import resources
+from aot.commands import inspection
 
 PROGRAM = """
 import numpy as np, small_demo

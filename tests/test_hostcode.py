@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from aot import process, toolchain
+from aot import process
 from aot.errors import LoweringError
-from aot.lower import externals
+from aot.lower.hostmodule import externals
+from aot.tools import toolchain
 from tests import cpurun
 from tests.lowering import cases, function, launch, lower
 

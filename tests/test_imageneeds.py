@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from compiledsource import compiled, held
 
-from aot import archneed, tables
 from aot.errors import LoweringError
 from aot.model import CompiledSource
+from aot.packages import tables
+from aot.targets import archneed
 
 SOURCE = """
 func.func private @aot_rt_serves(i32) -> i32

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aot import mlir
-from aot.lower import inflight
+from aot.lower.gpumodule import inflight
 
 WGMMA = Path(__file__).parent.parent / "examples" / "kernels" / "wgmma.mlir"
 ZERO = "{transposeB, waitGroup = 0 : i64}"

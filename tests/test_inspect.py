@@ -13,8 +13,11 @@ import pytest
 from builtpackage import Built, build_in
 
 import aot
-from aot import cli, inspection, openedpackage, ptxtext
+from aot import cli
+from aot.commands import inspection
 from aot.errors import AotError
+from aot.fatbins import ptxtext
+from aot.packages import openedpackage
 
 EXTENSION = "_small_demo.abi3.so"
 

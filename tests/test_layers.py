@@ -20,54 +20,24 @@ MODULES = {
 STAGES = {
     "sources": ("aot.sources",),
     "lower": ("aot.lower",),
-    "binary": ("aot.binary", "aot.ptxas"),
+    "binary": ("aot.fatbins.binary", "aot.fatbins.ptxas"),
     "host": ("aot.host",),
-    "metadata": ("aot.metadata",),
-    "package": ("aot.package",),
-    "wheel": ("aot.wheel",),
+    "metadata": ("aot.packages.metadata",),
+    "package": ("aot.packages.package",),
+    "wheel": ("aot.wheels.wheel",),
 }
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
 ORDER = (
-    *(
-        "aot.pipeline",
-        "aot.finishing",
-        "aot.onesource",
-        "aot.images",
-        "aot.refusal",
-        "aot.plan",
-        "aot.packing",
-        "aot.split",
-    ),
-    *("aot.splitpackage", "aot.kept"),
+    *("aot.pipeline", "aot.finishing", "aot.onesource", "aot.plan", "aot.split"),
+    *("aot.fatbins.images", "aot.fatbins.refusal"),
+    *("aot.packages.jobresults", "aot.packages.splitpackage", "aot.wheels.packing"),
 )
 """What may import stages: the pipeline, its half inside a worker, the images there and their errors, the plan, which
 reads the sources, the step that knows whether a wheel must be built at all, several pipelines side by side, and what
 keeps of a source what the package says of it."""
 FRONT = (
-    *(
-        "aot.cli",
-        "aot.__main__",
-        "aot.report",
-        "aot.terminal",
-        "aot.doctor",
-        "aot.inspection",
-        "aot.scaffold",
-        "aot.pipeline",
-    ),
-    *(
-        "aot.cachecommand",
-        "aot.packagecommands",
-        "aot.verify",
-        "aot.verifying",
-        "aot.demo",
-        "aot.bench",
-        "aot.chart",
-        "aot.tune",
-        "aot.tunebuild",
-        "aot.tunechoice",
-        "aot.tunerace",
-        "aot.children",
-    ),
+    *("aot.cli", "aot.__main__", "aot.pipeline", "aot.commands", "aot.tuning", "aot.verifying"),
+    *("aot.reporting.report", "aot.reporting.terminal"),
 )
 """What stages and doors never import."""
 DOORS = {
@@ -79,9 +49,9 @@ DOORS = {
 WRITERS = frozenset(
     {"write_text", "write_bytes", "mkdir", "unlink", "rmdir", "rmtree", "touch", "symlink_to", "copytree"}
 )
-SCRATCH = frozenset({"aot.ptxas"})
+SCRATCH = frozenset({"aot.fatbins.ptxas"})
 """Modules that fill a scratch folder which their caller made and removes."""
-ENDERS = ("aot.cli", "aot.edge", "aot.forked", "aot.foreman")
+ENDERS = ("aot.cli", "aot.engine.ninjaclient", "aot.engine.forked", "aot.engine.foreman")
 """Programs of their own, and the door to forks."""
 MAX_MODULE, MAX_FUNCTION, MAX_TEMPLATE = 300, 40, 60
 

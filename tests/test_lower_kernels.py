@@ -8,7 +8,7 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import kernels, launchsize
+from aot.lower.source import kernels, launchsize
 from aot.model import ArrayType, Kernel, ScalarType
 from tests.lowering import PATH, function, launch, lower
 

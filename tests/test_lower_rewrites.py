@@ -10,7 +10,10 @@ import pytest
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import constants, grid, leftovers, numerics, smallfloat
+from aot.lower.bufferization import constants
+from aot.lower.general import leftovers
+from aot.lower.launches import grid
+from aot.lower.numbers import numerics, smallfloat
 
 LAUNCH = """
 gpu.launch blocks(%bx, %by, %bz) in (%gx = {x}, %gy = {y}, %gz = {z})

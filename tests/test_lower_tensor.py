@@ -9,8 +9,11 @@ import pytest
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import schedule, signature, tensor, tiling
-from aot.lower.schedule import Nest
+from aot.lower import tensor
+from aot.lower.general import schedule
+from aot.lower.general.schedule import Nest
+from aot.lower.launches import tiling
+from aot.lower.source import signature
 from aot.model import READS_DEVICE, Function
 
 PATH = "kernels/test.mlir"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aot import manifest, metadata, openedpackage
 from aot.errors import AotError
+from aot.packages import manifest, metadata, openedpackage
 from aot.verifying import installed
 
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*/src/*/aot.json"))

@@ -10,7 +10,9 @@ from cpurun import build
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import search, tensor, tiling
+from aot.lower import tensor
+from aot.lower.analysis import opwalk
+from aot.lower.launches import tiling
 
 SCRIPT = """
 module attributes {transform.with_named_sequence} {
@@ -73,7 +75,7 @@ def launches(source: str) -> list[tuple[str, str]]:
     with mlir.context() as ctx:
         module = mlir.parse(source.encode(), "kernels/test.mlir", ctx)
         done = tensor.lower(module, {}, tensor.Options(), mlir.no_dump)
-        found = search.named(done.module, "gpu.launch")
+        found = opwalk.named(done.module, "gpu.launch")
         return [(tiling.schedule_of(op), each.text()) for op in found if (each := tiling.read(op)) is not None]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from aot import mlir
 from aot.errors import AotError, LoweringError, SourceError, ToolMissing
-from aot.lower import search
+from aot.lower.analysis import opwalk
 from aot.model import Location
 
 PATH = "kernels/bad.mlir"
@@ -147,7 +147,7 @@ gpu.module @k { gpu.func @g() kernel { gpu.return } }
 """
     with mlir.context() as ctx:
         module = mlir.parse(text, "f.mlir", ctx)
-        found = search.on_host(module.operation)
+        found = opwalk.on_host(module.operation)
         assert found == [op for op in mlir.walk(module) if not mlir.inside_kernel(op)]
         assert [op.name for op in found if "." in op.name] == [
             *(

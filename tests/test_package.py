@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from extension import source
 
-from aot import codec, dtype, metadata, naming, package, runtimeunits, tables
+from aot import codec, dtype, naming
 from aot.errors import LoweringError, PackageError
 from aot.model import (
     Argument,
@@ -31,7 +31,9 @@ from aot.model import (
     ToolVersions,
     Usage,
 )
+from aot.packages import metadata, package, tables
 from aot.tiling import Tiling
+from aot.wheels import runtimeunits
 
 GOLDEN = Path(__file__).parent / "golden"
 TEMPLATES = package.read_templates(source.ROOT / "templates")

@@ -9,10 +9,11 @@ import pytest
 from compiledsource import some_job
 from kernelsources import sources
 
-from aot import mlir, onesource, ptxtext
-from aot.forked import Hired
-from aot.lower import pieces
-from aot.lower.pieces import Piece
+from aot import mlir, onesource
+from aot.engine.forked import Hired
+from aot.fatbins import ptxtext
+from aot.lower.gpumodule import pieces
+from aot.lower.gpumodule.pieces import Piece
 from aot.model import CompiledSource
 
 ROWS = f"{sources._MAPS}\n{sources.softmax('f32', sources.Shape('dyn'))}".replace("KIND", "tensor<?x?xf32>")

@@ -14,11 +14,13 @@ import pytest
 from builtpackage import KERNEL, TENSOR, Built, build_in, write_sources
 
 import aot
-from aot import compiling, inspection, job, ninjafile, onesource, worker
-from aot.cachelevels import Levels
+from aot import onesource
+from aot.commands import inspection
+from aot.engine import compiling, job, ninjafile, worker
+from aot.engine.cachelevels import Levels
+from aot.engine.forked import Alone
+from aot.engine.ninjafile import Edge
 from aot.errors import AotError, LoweringError, SourceError
-from aot.forked import Alone
-from aot.ninjafile import Edge
 
 
 def test_the_wheel_holds_the_package(built: Built) -> None:

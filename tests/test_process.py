@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from aot import forked, process
+from aot import process
+from aot.engine import forked
+from aot.engine.forked import Hired
 from aot.errors import AotError, LoweringError, ToolMissing
-from aot.forked import Hired
 
 
 def python(code: str) -> list[str]:

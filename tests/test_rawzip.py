@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from aot import rawzip
 from aot.errors import PackageError
+from aot.wheels import rawzip
 
 DATE = (2023, 11, 14, 22, 13, 20)
 FILES = {

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from aot import report
-from aot.terminal import Terminal
+from aot.reporting import report
+from aot.reporting.terminal import Terminal
 
 
 class Screen(io.StringIO):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aot import scratch
+from aot.engine import scratch
 
 
 def test_what_nobody_holds_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from aot import selection
-from aot.arch import Target, target
-from aot.config import SourceSettings
 from aot.errors import ConfigError
+from aot.settings import selection
+from aot.settings.config import SourceSettings
+from aot.targets.arch import Target, target
 
 
 def targets(text: str) -> list[Target]:

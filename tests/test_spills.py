@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from compiledsource import compiled
 
-from aot import spills
+from aot.fatbins import spills
 from aot.model import CompiledSource, FatBinary, Image, Kernel, Usage
+from aot.settings.wishes import Dropped, Wish
 from aot.tiling import Tiling
-from aot.wishes import Dropped, Wish
 
 SUM = """
 func.func @scaled(%x: tensor<4x8192xf32>, %out: tensor<4x8192xf32>) -> tensor<4x8192xf32> {

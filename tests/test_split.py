@@ -14,8 +14,9 @@ import fakecuda
 import pytest
 from builtpackage import HOPPER, KERNEL
 
-from aot import cli, package, resources
-from aot.splitpackage import Part, SplitSpec, render
+from aot import cli, resources
+from aot.packages import package
+from aot.packages.splitpackage import Part, SplitSpec, render
 
 SETTINGS = 'edition = 1\n[package]\nname = "my-kernels"\nversion = "1.5"\n[source.hopper]\narchs = ["sm_90a"]\n'
 SPEC = SplitSpec(

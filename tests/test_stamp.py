@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aot.stamp import Stamp
+from aot.engine.stamp import Stamp
 
 CHANGES = {
     "gone": Path.unlink,

@@ -21,7 +21,7 @@ from hazard_calls import HAZARDS
 from ops_table import OPS, sources
 
 from aot.lower import tensor
-from aot.wishes import FAST, GENERAL, SCHEDULES
+from aot.settings.wishes import FAST, GENERAL, SCHEDULES
 
 TESTS = Path(__file__).parent
 FOLDERS = {

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aot import archlist, toolchain
-from aot.arch import CUBIN, PTX, dotted
 from aot.errors import ArchUnsupported, ToolMissing
-from aot.toolchain import Toolchain
+from aot.targets import archlist
+from aot.targets.arch import CUBIN, PTX, dotted
+from aot.tools import toolchain
+from aot.tools.toolchain import Toolchain
 
 
 @pytest.fixture(scope="module")

@@ -15,27 +15,18 @@ from typing import Any
 import fakecuda
 import pytest
 
-from aot import (
-    config,
-    configfiles,
-    driver,
-    metadata,
-    plan,
-    tune,
-    tunebuild,
-    tunecandidates,
-    tunechoice,
-    tunedfile,
-    tunerace,
-)
+from aot import driver, plan
 from aot.errors import AotError, ConfigError
 from aot.model import Argument, ArrayType, CompiledSource, Function, PackageSpec, Result, ToolVersions
+from aot.packages import metadata
 from aot.pipeline import BuildRequest
-from aot.report import Silent
-from aot.tunebuild import Course
-from aot.tunecandidates import Candidate
-from aot.tunechoice import Choosable, TuneRequest
-from aot.tunedfile import Pick
+from aot.reporting.report import Silent
+from aot.settings import config, configfiles
+from aot.tuning import tune, tunebuild, tunecandidates, tunechoice, tunedfile, tunerace
+from aot.tuning.tunebuild import Course
+from aot.tuning.tunecandidates import Candidate
+from aot.tuning.tunechoice import Choosable, TuneRequest
+from aot.tuning.tunedfile import Pick
 from aot.verifying import job, race, signature, timing
 from aot.verifying.checks import Setup
 from aot.verifying.installed import installed

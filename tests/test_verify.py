@@ -13,10 +13,11 @@ import fakecuda
 import numpy as np
 import pytest
 
-from aot import pipeline, verify
-from aot.bench import BenchRequest, bench
+from aot import pipeline
+from aot.commands import verify
+from aot.commands.bench import BenchRequest, bench
+from aot.commands.verify import Verified, VerifyRequest
 from aot.errors import AotError, UsageError
-from aot.verify import Verified, VerifyRequest
 from aot.verifying import dims, options, shapes, values
 from aot.verifying.compare import Tolerance, compare
 from aot.verifying.signature import Dim, Parameter, Signature

@@ -9,12 +9,14 @@ import pytest
 from cpurun import build
 from kernelsources import sources
 
-from aot import config, mlir
+from aot import mlir
 from aot.errors import ConfigError
-from aot.lower import tensor, tiling
+from aot.lower import tensor
+from aot.lower.launches import tiling
 from aot.lower.tensor import Options
+from aot.settings import config
+from aot.settings.wishes import Dropped, Wish
 from aot.tiling import Tiling
-from aot.wishes import Dropped, Wish
 
 STATIC = sources.Shape("s", 5, 4096)
 DYNAMIC = sources.Shape("d")

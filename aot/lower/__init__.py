@@ -13,38 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aot import arch, cpuvariant, mlir, wishes
+from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import (
-    badconstants,
-    badtypes,
-    badviews,
-    cpu,
-    device,
-    entries,
-    expandshape,
-    frontend,
-    hostcode,
-    inflight,
-    kernels,
-    launch,
-    level,
-    misplaced,
-    missingdata,
-    outline,
-    powers,
-    prepare,
-    roundings,
-    scaledfloats,
-    syncrule,
-    tensor,
-    undefined,
-    unitviews,
-)
+from aot.lower import cpu, launch, outline, tensor
+from aot.lower.bufferization import expandshape
 from aot.lower.cpu import CpuCode
 from aot.lower.fast.dispatch import General
+from aot.lower.gpumodule import device, inflight, undefined
+from aot.lower.hostmodule import entries, hostcode
+from aot.lower.launchlevel import syncrule
+from aot.lower.numbers import powers, roundings, scaledfloats
 from aot.lower.outline import ReadyObject
+from aot.lower.source import badconstants, badtypes, badviews, kernels, misplaced, missingdata, prepare, sourcelevel
+from aot.lower.tolinalg import frontend, unitviews
 from aot.model import MESSAGES, Function, Kernel
+from aot.settings import wishes
+from aot.targets import arch, cpuvariant
 
 Options = tensor.Options
 
@@ -97,7 +81,7 @@ class LoweredSource:
 def lower(module: mlir.Module, request: Request, dump: mlir.Dumper) -> LoweredSource:
     """Lower one source; ``module`` is used up."""
     module = _prepared(module, request, dump)
-    own_chips = level.targets(module)
+    own_chips = sourcelevel.targets(module)
     parts = _parts(module, request)
     modules: list[mlir.Module] = []
     functions: tuple[Function, ...] = ()
@@ -141,10 +125,10 @@ def _arguments(functions: Sequence[Function], source: str) -> dict[str, list[str
     return {entries.lowered_name(each, source): [argument.name for argument in each.args] for each in functions}
 
 
-def _parts(module: mlir.Module, request: Request) -> level.Parts:
+def _parts(module: mlir.Module, request: Request) -> sourcelevel.Parts:
     """The source by level; what is wished for is there."""
-    parts = level.only(level.split(module), request.only)
-    tops = [] if parts.tensor is None else level.public_functions(parts.tensor)
+    parts = sourcelevel.only(sourcelevel.split(module), request.only)
+    tops = [] if parts.tensor is None else sourcelevel.public_functions(parts.tensor)
     wishes.check_functions(request.options.wishes, [mlir.symbol_name(op) for op in tops])
     return parts
 
@@ -193,7 +177,7 @@ def _cpu(module: mlir.Module, request: Request, messages: tuple[str, ...], dump:
 
 def _with_messages(module: mlir.Module, functions: Sequence[Function]) -> tuple[Function, ...]:
     """Kernels of tensor-level functions can assert, too."""
-    ops = {mlir.symbol_name(op): op for op in level.public_functions(module)}
+    ops = {mlir.symbol_name(op): op for op in sourcelevel.public_functions(module)}
     return tuple(
         replace(each, flags=tuple(sorted({*each.flags, MESSAGES})))
         if syncrule.messages(ops[each.name], module)

@@ -17,25 +17,16 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from aot import mlir
-from aot.arch import Capability
 from aot.errors import LoweringError
-from aot.lower import (
-    access,
-    asserts,
-    asyncform,
-    constants,
-    devicecode,
-    kernels,
-    level,
-    printf,
-    returned,
-    signature,
-    smallfloat,
-    staging,
-    syncrule,
-)
-from aot.lower.memory import Spaces
+from aot.lower.bufferization import constants
+from aot.lower.checks import asserts
+from aot.lower.gpumodule import devicecode, printf
+from aot.lower.launchlevel import access, asyncform, returned, staging, syncrule
+from aot.lower.launchlevel.memory import Spaces
+from aot.lower.numbers import smallfloat
+from aot.lower.source import kernels, signature, sourcelevel
 from aot.model import LAUNCH, Function, Kernel
+from aot.targets.arch import Capability
 
 
 @dataclass(frozen=True)
@@ -59,8 +50,8 @@ def lower(
     capabilities: Sequence[Capability] = (),
 ) -> LaunchLowered:
     """Lower a module; it is changed. ``first_message`` is the index that the first assertion's text will have."""
-    level.strip_targets(module)
-    level.mark_device_functions(module)
+    sourcelevel.strip_targets(module)
+    sourcelevel.mark_device_functions(module)
     written = kernels.read(module, names, capabilities)
     functions = signature.read(module, names, LAUNCH)
     _refuse_tensors(module)
@@ -77,10 +68,10 @@ def lower(
 
 def _settle_memory(module: mlir.Module, functions: Sequence[Function]) -> tuple[Function, ...]:
     """Flags are read from what the user wrote, except that of reads, which appear here."""
-    ops = {mlir.symbol_name(op): op for op in level.public_functions(module)}
+    ops = {mlir.symbol_name(op): op for op in sourcelevel.public_functions(module)}
     spaces = Spaces.read(module)
     flags = {name: syncrule.flags(op, module, spaces) for name, op in ops.items()}
-    for function in level.host_functions(module):
+    for function in sourcelevel.host_functions(module):
         asyncform.localise(function)
     access.check(module, spaces)
     returned.settle(module, functions, spaces)
@@ -97,13 +88,13 @@ def _refuse_tensors(module: mlir.Module) -> None:
     """A tensor has no memory that such a function could manage."""
     faults = [
         mlir.diagnostic_at(op, f"'{op.name}' makes a tensor, in a function that manages device memory by itself")
-        for function in level.host_functions(module)
+        for function in sourcelevel.host_functions(module)
         for op in mlir.walk(function)
         if any(isinstance(value.type, ir.RankedTensorType | ir.UnrankedTensorType) for value in op.results)
     ]
     faults += [
         mlir.diagnostic_at(function, "a tensor argument, in a function that manages device memory by itself")
-        for function in level.host_functions(module)
+        for function in sourcelevel.host_functions(module)
         if any(isinstance(each.type, ir.RankedTensorType) for each in function.regions[0].blocks[0].arguments)
     ]
     if faults:

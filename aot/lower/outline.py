@@ -19,7 +19,11 @@ from mlir.dialects import gpu
 
 from aot import mlir
 from aot.errors import LoweringError
-from aot.lower import asyncform, byvalue, imageneeds, level, oddintegers, search, symbols, tiling, views
+from aot.lower.analysis import opwalk, symbols, views
+from aot.lower.gpumodule import imageneeds, oddintegers
+from aot.lower.launches import byvalue, tiling
+from aot.lower.launchlevel import asyncform
+from aot.lower.source import sourcelevel
 
 FUNCTION = "aot.function"
 """Attribute of a gpu.module made by outlining: the function that its kernel was a part of."""
@@ -98,14 +102,14 @@ def _outline(module: mlir.Module) -> None:
     """Turn gpu.launch regions into kernels, named by their function and numbered."""
     _refuse_nested(module)
     oddintegers.widen(module)
-    before = {mlir.symbol_name(op) for op in level.top(module) if op.name in level.DEVICE_CONTAINERS}
+    before = {mlir.symbol_name(op) for op in sourcelevel.top(module) if op.name in sourcelevel.DEVICE_CONTAINERS}
     marks = [_marks(op) for op in _named(module, "gpu.launch")]
     if any(name.startswith("nvgpu.") for name in mlir.op_names(module)):
         mlir.run_passes(module, ["convert-nvgpu-to-nvvm"], "lowering nvgpu")
     passes = ["gpu-launch-sink-index-computations", "gpu-kernel-outlining"] if marks else []
     mlir.run_passes(module, passes, "outlining kernels")
     # Functions that only kernels call have been copied into the gpu.modules; the host could not run them.
-    level.drop_unused(module)
+    sourcelevel.drop_unused(module)
     for op in mlir.walk(module):
         if views.DEVICE_MARK in op.attributes:
             del op.attributes[views.DEVICE_MARK]
@@ -134,12 +138,12 @@ def _marks(op: mlir.Operation) -> _Marks:
 
 
 def _named(module: mlir.Module, *names: str) -> list[mlir.Operation]:
-    return search.named(module, *names)
+    return opwalk.named(module, *names)
 
 
 def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: list[_Marks]) -> None:
     """Outlining names every kernel of a function alike, in gpu.modules of their own: number them."""
-    containers = {mlir.symbol_name(op): op for op in level.top(module) if op.name == "gpu.module"}
+    containers = {mlir.symbol_name(op): op for op in sourcelevel.top(module) if op.name == "gpu.module"}
     numbers: dict[str, int] = {}
     names: dict[symbols.Path, symbols.Path] = {}
     for op, marked in zip(outlined, marks, strict=True):
@@ -147,7 +151,7 @@ def _name_kernels(module: mlir.Module, outlined: list[mlir.Operation], marks: li
         function = _function_around(op)
         number = numbers[function] = numbers.get(function, -1) + 1
         kernel = f"{function}_kernel" + (f"_{number}" if number else "")
-        inner = next(each for each in level.top(containers[container]) if mlir.symbol_name(each) == old)
+        inner = next(each for each in sourcelevel.top(containers[container]) if mlir.symbol_name(each) == old)
         symbols.rename(inner, kernel)
         names[container, old] = (container, kernel)
         containers[container].attributes[FUNCTION] = ir.StringAttr.get(function)
@@ -166,7 +170,7 @@ def _function_around(op: mlir.Operation) -> str:
 
 def _ready(module: mlir.Module) -> list[ReadyObject]:
     found = []
-    for op in level.top(module):
+    for op in sourcelevel.top(module):
         if op.name != "gpu.binary":
             continue
         for attribute in ir.ArrayAttr(op.attributes["objects"]):
@@ -192,30 +196,30 @@ def _kind(op: mlir.Operation, each: gpu.ObjectAttr) -> str:
 def _prefix_host_symbols(module: mlir.Module, source: str, taken: set[str]) -> None:
     """Prefix what the module defines; what it only declares keeps its name."""
     names: dict[symbols.Path, symbols.Path] = {}
-    for op in level.top(module):
-        if (op.name in _LINKED and level.has_body(op)) or op.name in _GLOBALS:
+    for op in sourcelevel.top(module):
+        if (op.name in _LINKED and sourcelevel.has_body(op)) or op.name in _GLOBALS:
             old = mlir.symbol_name(op)
             new = symbols.unused(f"aot_{source}__{old}", taken)
             taken.add(new)
             symbols.rename(op, new)
             names[(old,)] = (new,)
-    for op in level.top(module):
-        if op.name not in level.DEVICE_CONTAINERS:
+    for op in sourcelevel.top(module):
+        if op.name not in sourcelevel.DEVICE_CONTAINERS:
             symbols.rename_references(op, names)
 
 
 def _move_all(other: mlir.Module, host: mlir.Module) -> None:
     """Only declarations and gpu.modules can clash: what host code defines has names of its own by now."""
-    present = {mlir.symbol_name(op) for op in level.top(host)}
+    present = {mlir.symbol_name(op) for op in sourcelevel.top(host)}
     body = host.operation.regions[0].blocks[0]
-    for op in level.top(other):
+    for op in sourcelevel.top(other):
         name = mlir.symbol_name(op)
         if op.name == "gpu.module" and name in present:
             new = symbols.unused(name, present)
-            paths = [(name, mlir.symbol_name(each)) for each in level.top(op)]
+            paths = [(name, mlir.symbol_name(each)) for each in sourcelevel.top(op)]
             symbols.rename_references(other.operation, {path: (new, path[1]) for path in paths})
             symbols.rename(op, new)
-    for op in level.top(other):
+    for op in sourcelevel.top(other):
         if mlir.symbol_name(op) not in present:
             body.append(op)
     if "gpu.container_module" in other.operation.attributes:
@@ -224,30 +228,30 @@ def _move_all(other: mlir.Module, host: mlir.Module) -> None:
 
 def _join_device(host: mlir.Module, source: str, kernels: list[KernelSymbol]) -> mlir.Operation | None:
     """Move the content of all gpu.modules into one named by the source."""
-    containers = [op for op in level.top(host) if op.name == "gpu.module"]
+    containers = [op for op in sourcelevel.top(host) if op.name == "gpu.module"]
     if not containers:
         return None
     taken: set[str] = set()
     names: dict[symbols.Path, symbols.Path] = {}
-    target = symbols.unused(source, {mlir.symbol_name(op) for op in level.top(host) if op.name != "gpu.module"})
+    target = symbols.unused(source, {mlir.symbol_name(op) for op in sourcelevel.top(host) if op.name != "gpu.module"})
     for container in containers:
         module = mlir.symbol_name(container)
         label = ir.StringAttr(container.attributes[FUNCTION]).value if FUNCTION in container.attributes else module
         inner: dict[symbols.Path, symbols.Path] = {}
-        for op in level.top(container):
+        for op in sourcelevel.top(container):
             name = mlir.symbol_name(op)
-            if not name or (op.name in _LINKED and not level.has_body(op)):
+            if not name or (op.name in _LINKED and not sourcelevel.has_body(op)):
                 continue
             symbol = symbols.unused(f"{label}__{name}", taken)
             taken.add(symbol)
             symbols.rename(op, symbol)
             inner[(name,)] = (symbol,)
             names[(module, name)] = (target, symbol)
-            if level.is_kernel(op):
+            if sourcelevel.is_kernel(op):
                 kernels.append(KernelSymbol(label, name, symbol))
                 _mark_for_llvm(op)
         symbols.rename_references(container, inner)
-    for op in level.top(host):
+    for op in sourcelevel.top(host):
         if op.name != "gpu.module":
             symbols.rename_references(op, names)
     return _one_module(host, containers, target)
@@ -265,8 +269,8 @@ def _one_module(host: mlir.Module, containers: list[mlir.Operation], name: str) 
         block = joined.regions[0].blocks.append()
     declared: set[str] = set()
     for container in containers:
-        for op in level.top(container):
-            if op.name in _LINKED and not level.has_body(op):
+        for op in sourcelevel.top(container):
+            if op.name in _LINKED and not sourcelevel.has_body(op):
                 if mlir.symbol_name(op) in declared:
                     continue
                 declared.add(mlir.symbol_name(op))

@@ -17,52 +17,33 @@ from dataclasses import dataclass, field, replace
 from mlir import ir
 
 from aot import mlir
-from aot.arch import Capability
-from aot.lower import (
-    affinetensors,
-    argmax,
-    asserts,
-    badconstants,
-    bufferize,
-    buffers,
-    captures,
-    constants,
-    cost,
-    elementwise,
-    frontend,
-    grid,
-    hostcheck,
-    imageneeds,
-    keptdims,
-    launchnest,
-    leftovers,
-    mapped,
-    negativesizes,
-    numerics,
-    powers,
-    precision,
-    repeatedheads,
-    resultextents,
-    results,
-    scaledfloats,
-    schedule,
-    settled,
-    shapecheck,
-    signature,
-    smallfloat,
-    tiling,
-    turnedfactors,
-    unitslices,
-    vectors,
-)
+from aot.lower.bufferization import bufferize, bufferpipeline, buffers, constants, results
+from aot.lower.checks import asserts, hostcheck, negativesizes, shapecheck
 from aot.lower.contract import dispatch as contractions
 from aot.lower.contract.choice import Images
 from aot.lower.fast import dispatch
 from aot.lower.fast.dispatch import General
 from aot.lower.fast.wished import Wished
+from aot.lower.general import launchnest, leftovers, mapped, schedule
+from aot.lower.gpumodule import imageneeds
+from aot.lower.hostmodule import cost, resultextents
+from aot.lower.launches import captures, grid, tiling, vectors
+from aot.lower.numbers import numerics, powers, precision, scaledfloats, smallfloat
+from aot.lower.source import badconstants, signature
+from aot.lower.tolinalg import (
+    affinetensors,
+    argmax,
+    elementwise,
+    frontend,
+    keptdims,
+    repeatedheads,
+    turnedfactors,
+    unitslices,
+)
 from aot.mlir import Dumper
 from aot.model import READS_DEVICE, Function
-from aot.wishes import FAST, Dropped, Wish
+from aot.settings.wishes import FAST, Dropped, Wish
+from aot.targets.arch import Capability
 
 
 @dataclass(frozen=True)
@@ -110,7 +91,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)
-    module, note = settled.settle(module, functions)
+    module, note = bufferpipeline.settle(module, functions)
     dump("memory", module)
     mapped.emit(module)
     wished = Wished(options.wishes, options.dropped, options.schedules)

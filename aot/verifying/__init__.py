@@ -11,7 +11,7 @@ wrong kernel may take its process along.
 ``reference``  what is expected, from a user's file              ``timed``    all timings of one function
 ``cost``       what a call moves and computes                    ``race``     functions against each other
 ``job``        what a child process is told and answers          ``child``    the process itself
-``installed``  a package, brought to where it can be imported
+``children``   processes, one after the other                    ``installed``  a package, made ready for import
 """
 
 from __future__ import annotations

@@ -17,10 +17,11 @@ from typing import Any
 from packaging.tags import sys_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from aot import fileset, manifest, splitfront
+from aot import fileset
 from aot.errors import AotError, UsageError
-from aot.manifest import FILE
-from aot.openedpackage import opened_wheel
+from aot.packages import manifest, splitfront
+from aot.packages.manifest import FILE
+from aot.packages.openedpackage import opened_wheel
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ typedef void (*aot_entry)(void **slots);
  * (8-byte fields); for a scalar, a pointer to its value (index, i64: 8 bytes; i1: 1 byte).
  * slots[nargs..nargs+nresults-1]: where results go; NULL for results with alias >= 0. Descriptors for arrays, values for scalars. */
 
-/* Kinds of processors that CPU code is compiled for, from the oldest to the newest (aot/cpuvariant.py). */
+/* Kinds of processors that CPU code is compiled for, from the oldest to the newest (aot/targets/cpuvariant.py). */
 #if defined(__x86_64__)
 enum { AOT_CPU_V2, AOT_CPU_V3, AOT_CPU_V4, AOT_CPU_VARIANTS };
 #else

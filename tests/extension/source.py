@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from aot import cfunctions, fileset, kept, metadata, package
+from aot import fileset
 from aot.model import (
     Argument,
     ArrayType,
@@ -26,7 +26,8 @@ from aot.model import (
     ScalarType,
     ToolVersions,
 )
-from aot.share import Content
+from aot.packages import cfunctions, jobresults, metadata, package
+from aot.packages.contribution import Content
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -216,5 +217,5 @@ def render(made: PackageSpec, sources: Sequence[CompiledSource], templates: file
 def content(made: CompiledSource) -> Content:
     """The source as it is packaged."""
     blob = made.fatbin.data if made.fatbin else None
-    share = kept.Reader().share(made)
+    share = jobresults.Reader().share(made)
     return Content(made.path, share, blob, tuple(code.assembly for code in made.host), lambda: made)

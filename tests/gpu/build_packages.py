@@ -149,7 +149,7 @@ def _take_out(folder: Path, source: str) -> None:
 def _failures(work: Path) -> dict[str, str]:
     """Source -> its error, from the error files that the build's workers leave."""
     sys.path.insert(0, str(ROOT))
-    from aot import job
+    from aot.engine import job
 
     folders = sorted(file.parent for file in work.rglob(job.FAILURE))
     found = {folder.name: job.read_failure(folder) for folder in folders}

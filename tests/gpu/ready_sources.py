@@ -39,7 +39,8 @@ MARKED = """llvm.func @add_one(%x: !llvm.ptr, %n: i32) attributes {gpu.kernel, n
 
 
 def main(folder: str) -> None:
-    from aot import mlir, toolchain
+    from aot import mlir
+    from aot.tools import toolchain
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

@@ -3,22 +3,15 @@
 In: functions after buffers are settled (``dispatch``). Out: the same with ``gpu.launch`` in place of what a kernel
 covers.
 
-What is a product     ``contraction``, ``matching``, ``unfused``, ``windows`` (convolutions); ``forming`` makes a
-                      ``problem`` of it, with ``extents`` and an ``epilogue``
-Which kernel          ``choice``, ``kinds``, ``tensorcores``, ``wgmmafit``, ``wgmmachoice``, ``asked`` (``aot.toml``)
-Sums in parts         ``splitting``
-Factors copied first  ``packing``, ``turning``, ``unaligned``
-One row, few rows     ``matvec``; ``wgmmaflow`` where there are many columns
-Ordinary units, f64   ``registertile`` with ``numbercopies``; ``ffma`` with ``ffmacode``, ``dmma``
-``mma.sync``          ``mmasync``, ``operand``
-``wgmma``             ``wgmma``, ``wgmmatile``, ``wgmmacopies``, ``wgmmasums``, ``wgmmaswapped``;
-                      stores: ``wgmmawriter``, ``wgmmastore``, ``wgmmarows``
-Attention             ``attention``, ``attentionchain``, ``attentionpick``, ``scaled``, ``causal``, ``onlinesoftmax``
-  on Hopper           ``flash``, ``flashpick``, ``flashjob``, ``flashconsumer``
-  by ``mma.sync``     ``mmaflash``, ``flashwarp``, ``flashcopies``
-  few queries         ``decode``, ``hopperdecode``, ``decodemerge``, ``decodeparts``
-What kernels share    ``tiles`` (a launch of tiles), ``words``, ``instructions``, ``hopper``, ``boxes``, ``registers``,
-                      ``sharedarray``, ``sharednumbers``
+``dispatch``    contractions on buffers, one after the other
+``products``    what is a product; the Problem that all kernels take
+``attention``   two products with a softmax between them: what they are, and their kernels
+``choice``      which units compute a problem; ``productwishes``: what ``aot.toml`` says of it
+``wgmma``       kernels on Hopper's tensor cores
+``mma``         kernels on tensor cores by ``mma.sync``
+``simt``        kernels on ordinary units, and for one row
+``packing``     factors that asynchronous copies cannot read are copied first, some through ``turning``
+``codegen``     what kernels are written with
 """
 
 from __future__ import annotations

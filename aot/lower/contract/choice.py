@@ -11,25 +11,17 @@ from functools import partial
 
 from mlir import ir
 
-from aot.arch import Capability
-from aot.lower import branches, rtcalls
-from aot.lower.contract import (
-    dmma,
-    epilogue,
-    extents,
-    ffma,
-    kinds,
-    matvec,
-    numbercopies,
-    registertile,
-    splitting,
-    tensorcores,
-)
-from aot.lower.contract.contraction import Contraction
-from aot.lower.contract.instructions import Kind
-from aot.lower.contract.problem import Problem, all_of
-from aot.lower.contract.splitting import Split, Wish
-from aot.lower.contract.tensorcores import Has
+from aot.lower.contract.codegen.instructions import Kind
+from aot.lower.contract.mma import dmma, tensorcores
+from aot.lower.contract.mma.tensorcores import Has
+from aot.lower.contract.products import epilogue, extents, kinds, splitting
+from aot.lower.contract.products.contraction import Contraction
+from aot.lower.contract.products.problem import Problem, all_of
+from aot.lower.contract.products.splitting import Split, Wish
+from aot.lower.contract.simt import ffma, matvec, numbercopies, registertile
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches
+from aot.targets.arch import Capability
 
 _SUMS = frozenset({"f32", "f64", "i32", "i64"})
 AMPERE, _ADA, HOPPER = (8, 0), (8, 9), (9, 0)

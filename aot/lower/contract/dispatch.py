@@ -12,13 +12,15 @@ from dataclasses import replace
 from mlir import ir
 
 from aot import mlir
-from aot.lower.contract import asked, attention, attentionpick, choice, contraction, forming, matching, unfused
+from aot.lower.contract import choice, productwishes
+from aot.lower.contract.attention import attention, attentionpick
 from aot.lower.contract.choice import Images
-from aot.lower.fast.extents import Extents
+from aot.lower.contract.products import contraction, forming, matching, unfused
+from aot.lower.fast.regions.extents import Extents
 from aot.lower.fast.wished import UnfitError, Wished
-from aot.lower.signature import public_functions, tensor_arguments
+from aot.lower.source.signature import public_functions, tensor_arguments
 from aot.model import Function
-from aot.wishes import ATTENTIONS, PRODUCTS, Dropped, Wish
+from aot.settings.wishes import ATTENTIONS, PRODUCTS, Dropped, Wish
 
 _PARALLEL = ("scf.parallel", "scf.forall", "affine.parallel")
 
@@ -30,7 +32,7 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
         if mlir.symbol_name(function) not in by_name:
             continue
         wish = wished.one_of(PRODUCTS, mlir.symbol_name(function))
-        reason = asked.impossible(wish) if wish else ""
+        reason = productwishes.impossible(wish) if wish else ""
         tensors = tensor_arguments(function, by_name[mlir.symbol_name(function)])
         unfused.rewrite(function, tensors)
         _emit_attention(function, tensors, images, wished)
@@ -40,7 +42,7 @@ def emit(module: ir.Module, functions: Sequence[Function], images: Images, wishe
                 match = matching.match(found, known, tensors)
                 made = _emit(match, images, None if reason else wish, wished.spilled(mlir.symbol_name(function)))
                 wished.products |= {mlir.symbol_name(function)} if made else set()
-        reason = reason or (asked.unmet(wish, function) if wish else "")
+        reason = reason or (productwishes.unmet(wish, function) if wish else "")
         if wish and reason:
             wished.problems.append(f"{wish.place}: {reason}")
 

@@ -18,14 +18,17 @@ from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 from mlir.dialects import vector as vector_dialect
 
-from aot.lower import branches, rtcalls, tiling
-from aot.lower.contract import epilogue, operand, turning, unaligned
-from aot.lower.contract.instructions import CHUNK, Kind
-from aot.lower.contract.problem import Factor, address, all_of, any_of
-from aot.lower.contract.words import Word
-from aot.lower.fast import bodies
-from aot.lower.fast.accesses import store_vector
-from aot.lower.fast.places import Extent
+from aot.lower.contract import turning
+from aot.lower.contract.codegen import operand, unaligned
+from aot.lower.contract.codegen.instructions import CHUNK, Kind
+from aot.lower.contract.codegen.words import Word
+from aot.lower.contract.products import epilogue
+from aot.lower.contract.products.problem import Factor, address, all_of, any_of
+from aot.lower.fast.regions import bodies
+from aot.lower.fast.regions.accesses import store_vector
+from aot.lower.fast.regions.places import Extent
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches, tiling
 from aot.tiling import CONTRACTIONS
 
 _THREADS = 256

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref
 
-from aot.lower import branches, rtcalls, tiling
-from aot.lower.contract import epilogue
-from aot.lower.contract.problem import Factor
-from aot.lower.contract.words import Word
-from aot.lower.fast import bodies, exchange
-from aot.lower.fast.accesses import store_vector
-from aot.lower.fast.places import Extent
+from aot.lower.contract.codegen.words import Word
+from aot.lower.contract.products import epilogue
+from aot.lower.contract.products.problem import Factor
+from aot.lower.fast.regions import bodies
+from aot.lower.fast.regions.accesses import store_vector
+from aot.lower.fast.regions.places import Extent
+from aot.lower.fast.rowwise import exchange
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches, tiling
 from aot.tiling import CONTRACTIONS
 
 _THREADS = 256

@@ -19,23 +19,17 @@ from io import BytesIO
 from mlir import ir
 
 from aot import mlir
-from aot.cpuvariant import Variant
-from aot.lower import (
-    asserts,
-    bufferize,
-    division,
-    integerpowers,
-    resultextents,
-    results,
-    settled,
-    signature,
-    smallfloat,
-    tensor,
-)
+from aot.lower import tensor
+from aot.lower.bufferization import bufferize, bufferpipeline, results
+from aot.lower.checks import asserts
 from aot.lower.cpu import code, elementary, loops, parallel, stack
+from aot.lower.hostmodule import division, resultextents
+from aot.lower.numbers import integerpowers, smallfloat
+from aot.lower.source import signature
 from aot.lower.tensor import Options
 from aot.mlir import Dumper
 from aot.model import Function
+from aot.targets.cpuvariant import Variant
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], options: Opti
     signature.protect_inputs(module, functions)
     tensor.to_linalg(module, functions, options)
     bufferize.to_memrefs(module)
-    module, _ = settled.settle(module, functions)
+    module, _ = bufferpipeline.settle(module, functions)
     stack.to_heap(module)
     dump("cpu-buffers", module)
     return Prepared(_bytecode(module), resultextents.found(module, functions))

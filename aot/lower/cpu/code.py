@@ -16,7 +16,10 @@ from mlir import ir
 from mlir.dialects import llvm
 
 from aot import mlir
-from aot.lower import flatvectors, hostcode, launchcall, level, llvmops, symbols
+from aot.lower.analysis import symbols
+from aot.lower.gpumodule import flatvectors
+from aot.lower.hostmodule import hostcode, launchcall, llvmops
+from aot.lower.source import sourcelevel
 from aot.model import Function
 
 PARALLEL = "aot_rt_parallel"
@@ -67,8 +70,8 @@ def _prefixed(name: str, code: Code) -> str:
 def _prefix(module: ir.Module, code: Code) -> None:
     """What the source calls ``@tanh`` must never bind to the library's."""
     names: dict[symbols.Path, symbols.Path] = {}
-    for op in level.top(module):
-        if op.name == "memref.global" or (op.name == "func.func" and level.has_body(op)):
+    for op in sourcelevel.top(module):
+        if op.name == "memref.global" or (op.name == "func.func" and sourcelevel.has_body(op)):
             old = mlir.symbol_name(op)
             symbols.rename(op, _prefixed(old, code))
             names[(old,)] = (_prefixed(old, code),)

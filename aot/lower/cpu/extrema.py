@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from aot import mlir
-from aot.lower import looprange
+from aot.lower.checks import looprange
 from aot.lower.cpu.reduce import combiners
 
 _WIDTHS = (32, 64)

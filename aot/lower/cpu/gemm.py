@@ -18,13 +18,14 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf
 
 from aot import mlir
-from aot.cpuvariant import Variant
-from aot.lower import literals, overlap, rtcalls, views
-from aot.lower.contract.matching import is_between
+from aot.lower.analysis import literals, overlap, views
+from aot.lower.contract.products.matching import is_between
 from aot.lower.cpu import products
 from aot.lower.cpu.products import Contraction
 from aot.lower.cpu.tile import Tile
-from aot.lower.nests import at_least, loop, minimum, parallel, product, when
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches.nests import at_least, loop, minimum, parallel, product, when
+from aot.targets.cpuvariant import Variant
 
 _INNER_BYTES = 1024
 """Of one row or column in a packed block: a panel of the right factor then fits in the first-level cache."""

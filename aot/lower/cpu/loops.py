@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from mlir import ir
 
 from aot import mlir
-from aot.cpuvariant import Variant
-from aot.lower import accumulate, forward, fusion
-from aot.lower.accumulate import USER_LOOP
 from aot.lower.cpu import extrema, gemm, order, reduce, rows, strips
+from aot.lower.general import accumulate, fusion
+from aot.lower.general.accumulate import USER_LOOP
+from aot.lower.gpumodule import forward
 from aot.model import Function
+from aot.targets.cpuvariant import Variant
 
 _FROM_LINALG = ("func.func(scf-forall-to-parallel)", "func.func(convert-linalg-to-parallel-loops)")
 _TO_PARALLEL = ("func.func(affine-parallelize)", "lower-affine", "canonicalize", "cse")

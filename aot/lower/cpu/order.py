@@ -15,9 +15,10 @@ from mlir import ir
 from mlir.dialects import memref
 
 from aot import mlir
-from aot.lower import interchange, views
+from aot.lower.analysis import views
 from aot.lower.dialects import linalg
-from aot.lower.fast import reducers
+from aot.lower.fast.regions import reducers
+from aot.lower.general import interchange
 
 _GENERALIZE = "func.func(linalg-generalize-named-ops)"
 

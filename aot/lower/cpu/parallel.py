@@ -18,9 +18,10 @@ from mlir import ir
 from mlir.dialects import arith, func, scf
 
 from aot import mlir
-from aot.lower import literals, rtcalls
+from aot.lower.analysis import literals
 from aot.lower.cpu import work
-from aot.lower.nests import Loops, move_body, product, scratch_to_stack, to_loops, trips
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches.nests import Loops, move_body, product, scratch_to_stack, to_loops, trips
 
 BODY = "aot_cpu_body_"
 """Start of the names of outlined bodies."""

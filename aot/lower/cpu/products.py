@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import memref
 
-from aot.lower import factors, rtcalls
+from aot.lower.analysis import factors
 from aot.lower.dialects import linalg
+from aot.lower.hostmodule import rtcalls
 
 _TYPES = frozenset({"f32", "f64", "i32", "i64"})
 

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.lower import neutral
+from aot.lower.analysis import neutral
 
 _FREE_ORDER = frozenset({"arith.addf", "arith.mulf"})
 _PURE = frozenset({"memref.load", "scf.yield", "scf.if", "scf.for"})

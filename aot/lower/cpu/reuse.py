@@ -11,8 +11,8 @@ from __future__ import annotations
 from mlir import ir
 
 from aot import mlir
-from aot.lower import overlap, views
-from aot.lower.fusion import operations
+from aot.lower.analysis import overlap, views
+from aot.lower.general.fusion import operations
 
 
 def forward(loop: ir.Operation) -> None:

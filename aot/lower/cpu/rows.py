@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from mlir import ir
 
 from aot import mlir
-from aot.lower import overlap, views
+from aot.lower.analysis import overlap, views
 from aot.lower.cpu import reuse
-from aot.lower.fusion import hoist, operations
-from aot.lower.nests import Loops, move_body
-from aot.lower.nests import nest as empty_nest
-from aot.lower.signature import public_functions, tensor_arguments
+from aot.lower.general.fusion import hoist, operations
+from aot.lower.launches.nests import Loops, move_body
+from aot.lower.launches.nests import nest as empty_nest
+from aot.lower.source.signature import public_functions, tensor_arguments
 from aot.model import Function
 
 _CALLS = frozenset({"func.call", "cf.assert", "memref.alloc", "memref.dealloc"})

@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.dialects import memref
 
 from aot import mlir
-from aot.lower import views
+from aot.lower.analysis import views
 
 _PARALLEL = frozenset({"scf.parallel", "scf.forall", "affine.parallel"})
 

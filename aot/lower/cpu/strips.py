@@ -17,10 +17,11 @@ from mlir import ir
 from mlir.dialects import arith, memref, scf
 
 from aot import mlir
-from aot.lower import neutral, rtcalls
-from aot.lower.accumulate import USER_LOOP
+from aot.lower.analysis import neutral
 from aot.lower.cpu.reduce import Reduction
-from aot.lower.nests import Loops, move_body, nest, trips
+from aot.lower.general.accumulate import USER_LOOP
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches.nests import Loops, move_body, nest, trips
 
 _COLUMNS = 1024
 """Accumulators of one strip: a few kilobytes."""

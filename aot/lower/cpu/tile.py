@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
 
-from aot.cpuvariant import Variant
-from aot.lower import rtcalls
+from aot.lower.hostmodule import rtcalls
+from aot.targets.cpuvariant import Variant
 
 _SHAPES = {(16, False): (4, 2), (16, True): (6, 2), (32, True): (12, 2)}
 """(registers, fused multiply-add) -> rows and vectors of columns of a tile: as many sums as fit beside the factors."""

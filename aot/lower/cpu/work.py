@@ -11,8 +11,9 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
-from aot.lower import literals, rtcalls
-from aot.lower.nests import Loops, at_least, product, trips
+from aot.lower.analysis import literals
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches.nests import Loops, at_least, product, trips
 
 _WORK = 1 << 19
 """Operations on elements that are worth waking a thread for."""

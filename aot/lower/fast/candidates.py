@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from aot.arch import WARP
 from aot.lower.fast import table
-from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rowjob import REGISTERS, Tile
+from aot.lower.fast.rowwise.chunks import EXACT, MASKED, SHIFTED
+from aot.lower.fast.rowwise.rowjob import REGISTERS, Tile
 from aot.lower.fast.table import Candidate, Facts
 from aot.lower.fast.wished import Choice, UnfitError
+from aot.targets.arch import WARP
 
 SIZES = ("threads", "rows", "vectors", "width")
 _ANY, _POINTWISE = "any-row", "pointwise"

@@ -12,11 +12,12 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import arith
 
-from aot.lower import rtcalls
-from aot.lower.fast import places, slices
-from aot.lower.fast.chunks import SHIFTED
-from aot.lower.fast.rowjob import Job, Tile
+from aot.lower.fast.regions import places
+from aot.lower.fast.rowwise import slices
+from aot.lower.fast.rowwise.chunks import SHIFTED
+from aot.lower.fast.rowwise.rowjob import Job, Tile
 from aot.lower.fast.table import Candidate
+from aot.lower.hostmodule import rtcalls
 
 SHARED_LIMIT = 99 * 1024
 """Bytes of shared memory that a block may have on every architecture from sm_80 on."""

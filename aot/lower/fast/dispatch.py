@@ -16,30 +16,23 @@ from functools import partial
 from mlir import ir
 
 from aot import mlir
-from aot.lower import branches, frontend, overlap, rtcalls, search, views
-from aot.lower.fast import (
-    bodyloads,
-    candidates,
-    columns,
-    forming,
-    gathered,
-    places,
-    pointwise,
-    rows,
-    slices,
-    table,
-    totals,
-    transposes,
-)
+from aot.lower.analysis import opwalk, overlap, views
+from aot.lower.fast import candidates, pointwise, table
+from aot.lower.fast.columnwise import columns, totals, transposes
 from aot.lower.fast.conditions import Conditions
-from aot.lower.fast.extents import Extents
-from aot.lower.fast.forming import Formed
-from aot.lower.fast.operations import ZERO
 from aot.lower.fast.region import COLUMN, FULL, PART, Member, Region, Source
-from aot.lower.fast.rowjob import Job
+from aot.lower.fast.regions import bodyloads, forming, gathered, places
+from aot.lower.fast.regions.extents import Extents
+from aot.lower.fast.regions.forming import Formed
+from aot.lower.fast.regions.operations import ZERO
+from aot.lower.fast.rowwise import rows, slices
+from aot.lower.fast.rowwise.rowjob import Job
 from aot.lower.fast.table import Candidate, Facts
 from aot.lower.fast.wished import ASKED, Choice, UnfitError, Wished
-from aot.lower.signature import public_functions, tensor_arguments
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches
+from aot.lower.source.signature import public_functions, tensor_arguments
+from aot.lower.tolinalg import frontend
 from aot.model import Function
 
 _NAMED = ("broadcast", "copy", "fill", "map", "reduce", "transpose")
@@ -90,7 +83,7 @@ def emit(module: ir.Module, functions: Sequence[Function], wished: Wished) -> Ge
             for op, reason in reasons:
                 left[reason == _WITH_CONTRACTION].append(f"{name}: {_named(op)}: {reason}")
         if wished.dropped:
-            wished.give_room(name, search.named(function, "gpu.launch"))
+            wished.give_room(name, opwalk.named(function, "gpu.launch"))
     wished.finish(counts)
     return General(tuple(left[False]), tuple(left[True]))
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref, scf
 
-from aot.lower import rtcalls
-from aot.lower.fast import bodies, places
-from aot.lower.fast.accesses import load_vector
-from aot.lower.fast.chunks import Chunk, Evaluator
-from aot.lower.fast.places import Place
 from aot.lower.fast.region import Node, Source
+from aot.lower.fast.regions import bodies, places
+from aot.lower.fast.regions.accesses import load_vector
+from aot.lower.fast.regions.places import Place
+from aot.lower.fast.rowwise.chunks import Chunk, Evaluator
+from aot.lower.hostmodule import rtcalls
 
 
 @dataclass

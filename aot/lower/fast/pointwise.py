@@ -13,14 +13,15 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from aot.lower import branches, rtcalls, tiling
-from aot.lower.fast import bodies, bodyloads, places
-from aot.lower.fast.accesses import store_vector
-from aot.lower.fast.chunks import MASKED, Chunk
 from aot.lower.fast.flat import FlatEvaluator
-from aot.lower.fast.places import Place
 from aot.lower.fast.region import FULL
-from aot.lower.fast.rowjob import Job
+from aot.lower.fast.regions import bodies, bodyloads, places
+from aot.lower.fast.regions.accesses import store_vector
+from aot.lower.fast.regions.places import Place
+from aot.lower.fast.rowwise.chunks import MASKED, Chunk
+from aot.lower.fast.rowwise.rowjob import Job
+from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches, tiling
 
 THREADS = 128
 _VECTORS = (2, 1)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from aot.lower.fast.extents import Key
-from aot.lower.fast.operations import Operation
-from aot.lower.fast.reducers import Reducer
+from aot.lower.fast.regions.extents import Key
+from aot.lower.fast.regions.operations import Operation
+from aot.lower.fast.regions.reducers import Reducer
 
 FULL, ROW, COLUMN, SCALAR, PART = "full", "row", "column", "scalar", "part"
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from aot.arch import WARP
-from aot.lower.fast.chunks import EXACT, MASKED, SHIFTED
-from aot.lower.fast.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile, few_rows
-from aot.lower.fast.slices import LONG
+from aot.lower.fast.rowwise.chunks import EXACT, MASKED, SHIFTED
+from aot.lower.fast.rowwise.rowjob import LOOP_VECTORS, MEMORY, REGISTERS, SHARED, Tile, few_rows
+from aot.lower.fast.rowwise.slices import LONG
+from aot.targets.arch import WARP
 
 _ROW = "row"
 _MAX_WIDTH = 8

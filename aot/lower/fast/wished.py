@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from aot.errors import ConfigError
-from aot.lower import tiling
 from aot.lower.fast.region import Region
+from aot.lower.launches import tiling
 from aot.model import Function
-from aot.wishes import ATTENTIONS, FAST, GENERAL, PRODUCTS, ROOMY, SIZES_OF, Dropped, Wish, no_sizes
+from aot.settings.wishes import ATTENTIONS, FAST, GENERAL, PRODUCTS, ROOMY, SIZES_OF, Dropped, Wish, no_sizes
 
 ASKED = "aot.toml asks for it"
 

@@ -1,0 +1,244 @@
+"""What a kernel of ``flash`` computes, how it lies in shared memory, and what goes from piece to piece.
+
+In: two problems that belong together. Out: sizes and places; the state of a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from aot.lower.contract.attention.onlinesoftmax import Row, Scale
+from aot.lower.contract.codegen import hopper, sharednumbers
+from aot.lower.contract.codegen.sharednumbers import WORD
+from aot.lower.contract.codegen.words import Word, constant
+from aot.lower.contract.products.epilogue import Epilogue, Place
+from aot.lower.contract.products.problem import Problem
+
+_ROWS = 64
+"""Queries of a warpgroup."""
+KEY, VALUE = 0, 1
+"""The two rings."""
+_BARRIER = 8
+_PAIR = 2
+"""Warpgroups that wait for each other."""
+PLACE_BYTES = 8 * WORD
+"""Of a Tile in shared memory: as many words as there can be."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a block of ``flash`` divides the work."""
+
+    groups: int
+    """Consumer warpgroups."""
+    keys: int
+    """Of a piece."""
+    stages: int = 2
+    """Pieces on their way."""
+
+    @property
+    def queries(self) -> int:
+        """Of a tile."""
+        return self.groups * _ROWS
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a thread of the producer's warpgroup, and of a consumer."""
+        return (24, 240) if self.groups == 2 else (32, 160)
+
+    @property
+    def is_square(self) -> bool:
+        """As many keys in a piece as queries in a tile: of all pieces but the last one all are seen, if causal."""
+        return self.keys == self.queries
+
+
+SQUARE, NARROW, SHORT, TALL, DEEP = Shape(2, 128), Shape(2, 96), Shape(2, 64, 4), Shape(3, 96), Shape(2, 128, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """What one kernel computes."""
+
+    scores: Problem
+    """Queries (left) by keys (right); the epilogue stores what the softmax is taken of."""
+    output: Problem
+    """Its right factor are the values; loops around it are those of the scores."""
+    depth: int
+    """Elements of a query."""
+    width: int
+    """Elements of a value."""
+    epilogue: Epilogue
+    """What becomes of a score that a query sees."""
+    scale: Scale
+    """What is left to multiply it with, before its softmax."""
+    causal: bool
+    """A query sees keys up to its own place only; else all of them."""
+
+    zeros: bool
+    """Results of a query that sees no key are zeros, not NaN."""
+    staged: bool
+    """TMA can store the result, 16-bit elements."""
+    shape: Shape = SQUARE
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the epilogue reads memory: only where there is some."""
+        return len(self.epilogue.arrays()) > 1
+
+    def scores_of(self, total: ir.Value, at: Place) -> ir.Value:
+        """What the source makes of products, in f32: a softmax of 16 bits is rounded at its end."""
+        made = self.epilogue.values(total, at)[0]
+        return made if made.type == total.type else arith.ExtFOp(total.type, made).result
+
+    @property
+    def told(self) -> dict[str, int]:
+        """Its sizes, for reports."""
+        shape, sizes = self.shape, {"depth": self.depth, "width": self.width}
+        return {"queries": shape.queries, "keys": shape.keys, **sizes, "stages": shape.stages}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A block's shared memory: two tiles of queries, rings of keys and values, results, barriers, places of tiles."""
+
+    job: Attention
+
+    @property
+    def queries(self) -> int:
+        """Bytes of a tile."""
+        return self.job.shape.queries * self.job.depth * 2
+
+    def piece(self, side: int) -> int:
+        """Bytes of a piece of keys or values."""
+        return self.job.shape.keys * (self.job.depth, self.job.width)[side] * 2
+
+    def ring(self, side: int) -> int:
+        """Where the keys' or the values' begins."""
+        return 2 * self.queries + side * self.job.shape.stages * self.piece(KEY)
+
+    @property
+    def results(self) -> int:
+        """Where results that TMA stores lie."""
+        return self.ring(VALUE) + self.job.shape.stages * self.piece(VALUE)
+
+    @property
+    def barriers(self) -> int:
+        return self.results + self.job.staged * self.job.shape.queries * self.job.width * 2
+
+    @property
+    def places(self) -> int:
+        """Where words about the two tiles lie, and those about tiles that threads have found ahead."""
+        return self.barriers + (4 + 4 * self.job.shape.stages) * _BARRIER
+
+    @property
+    def bytes(self) -> int:
+        """Of all of it, wherever it begins."""
+        return self.places + 6 * PLACE_BYTES + hopper.ATOM
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What goes from piece to piece: scores that are being computed, sums, and the softmax of two rows so far."""
+
+    scores: ir.Value
+    sums: list[ir.Value]
+    rows: tuple[Row, Row]
+
+    def flat(self) -> list[ir.Value]:
+        return [self.scores, *self.sums, *(value for row in self.rows for value in (row.largest, row.total))]
+
+    @staticmethod
+    def of(values: Sequence[ir.Value]) -> State:
+        scores, *sums, a, b, c, d = values
+        return State(scores, sums, (Row(a, b), Row(c, d)))
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A tile of queries, as the producer leaves it beside them."""
+
+    m0: Word
+    pieces: Word
+    """Of keys that one of its queries sees."""
+    more: Word
+    """1 if the block has another tile behind it, else 0."""
+    batch: tuple[Word, ...]
+
+    def flat(self) -> list[ir.Value]:
+        return [each.value for each in (self.m0, self.pieces, self.more, *self.batch)]
+
+    @staticmethod
+    def of(words: Sequence[Word]) -> Tile:
+        m0, pieces, more, *batch = words
+        return Tile(m0, pieces, more, tuple(batch))
+
+    def write(self, address: Word) -> None:
+        """To shared memory."""
+        for number, value in enumerate(self.flat()):
+            sharednumbers.write_word(address + number * WORD, Word(value))
+
+    @staticmethod
+    def read(address: Word, loops: int) -> Tile:
+        """From there; ``loops``: how many there are around a product."""
+        return Tile.of([sharednumbers.read_word(address + number * WORD) for number in range(3 + loops)])
+
+
+class Ring:
+    """Barriers: of two tiles of queries, and of each ring's stages."""
+
+    def __init__(self, start: Word, shape: Shape) -> None:
+        self.start, self.groups, self.stages = start, shape.groups, shape.stages
+
+    def queries_full(self, slot: Word) -> Word:
+        return self.start + slot * _BARRIER
+
+    def queries_empty(self, slot: Word) -> Word:
+        return self.start + (slot + 2) * _BARRIER
+
+    def full(self, side: int, slot: Word) -> Word:
+        return self.start + (slot + (4 + 2 * side * self.stages)) * _BARRIER
+
+    def empty(self, side: int, slot: Word) -> Word:
+        return self.start + (slot + (4 + (2 * side + 1) * self.stages)) * _BARRIER
+
+    def prepare(self) -> None:
+        """Make all barriers; a stage is free when as many consumers have read it."""
+        for slot in range(2):
+            hopper.make_barrier(self.queries_full(constant(slot)), 1)
+            hopper.make_barrier(self.queries_empty(constant(slot)), self.groups)
+        for side in (KEY, VALUE):
+            for slot in range(self.stages):
+                hopper.make_barrier(self.full(side, constant(slot)), 1)
+                hopper.make_barrier(self.empty(side, constant(slot)), self.groups)
+        hopper.fence_made_barriers()
+
+
+class Turns:
+    """One of two warpgroups at a time computes weights; three fill the multiprocessor without."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.groups, self.taken = shape.groups, shape.groups == _PAIR
+
+    def begin(self, group: Word) -> None:
+        """The first one may, as if the last one, with this number, had just been at it."""
+        if self.taken:
+            hopper.when(group.equals(self.groups), lambda: hopper.warpgroup_arrive(self._barrier(constant(0)), _PAIR))
+
+    def take(self, consumer: Word) -> None:
+        """Wait until the one before has its weights."""
+        if self.taken:
+            hopper.warpgroup_sync(self._barrier(consumer), _PAIR)
+
+    def give(self, consumer: Word) -> None:
+        """Let the next one go on."""
+        if self.taken:
+            following = (consumer + 1).where(consumer.below(self.groups - 1), 0)
+            hopper.warpgroup_arrive(self._barrier(following), _PAIR)
+
+    def _barrier(self, consumer: Word) -> Word:
+        """Behind those of the stores."""
+        return consumer + (1 + self.groups)

@@ -1,0 +1,3 @@
+"""Products on tensor cores by ``mma.sync``: ``tensorcores`` picks tiles of ``mmasync``, and ``dmma`` is for f64."""
+
+from __future__ import annotations
