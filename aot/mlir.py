@@ -220,6 +220,14 @@ def symbol_name(op: Operation) -> str:
     return bindings().StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else ""
 
 
+def attribute(op: Operation, name: str) -> Any:
+    """An attribute; None where there is none, and for arrays of complex numbers, of which the bindings know nothing."""
+    try:
+        return op.operation.attributes.get(name)
+    except TypeError:
+        return None
+
+
 def parents(op: Operation) -> Iterator[Operation]:
     """The operations around ``op``, innermost first."""
     parent = op.operation.parent

@@ -80,6 +80,7 @@ BROKEN = (
     Fault("division_by_zero_in_a_generic", 1, r"halves\.mlir:2:\d+: error: 'linalg\.generic': a division by 0 in '.*'"),
     Fault("division_by_zero_in_a_condition", 1, r"even\.mlir:3:\d+: error: .*non-positive value is not supported"),
     Fault("loop_that_stands_still", 1, r"loop\.mlir:4:\d+: error: 'scf\.for': step 0 is not positive"),
+    Fault("shift_beyond_all_bits", 1, r"shift\.mlir:4:\d+: error: 'arith\.shli': a shift by 36893488147419103232"),
     Fault("scalable_vector", 1, r"lanes\.mlir:3:\d+: error: 'arith\.constant': '.*' has no length on this machine"),
     Fault("float_without_arithmetic", 1, r"wide\.mlir:2:\d+: error: 'arith\.extf': no code .* 'f128': f64 is the wid"),
     Fault("layout_without_strides", 1, r"tiles\.mlir:3:\d+: error: 'memref\.alloc': '.*': only strided layouts are"),

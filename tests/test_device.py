@@ -124,6 +124,53 @@ def test_threads_exchange_values_of_any_width(kind: str, count: int) -> None:
     assert text.count("nvvm.shfl.sync") == count
 
 
+@pytest.mark.parametrize(("kind", "count"), [("i24", 1), ("i33", 2), ("i128", 4), ("i200", 8)])
+def test_threads_exchange_integers_of_any_width(kind: str, count: int) -> None:
+    """In parts of 64 bits, of which each is two instructions."""
+    body = f"%one = arith.constant 1 : i32\n%w = arith.constant 32 : i32\n%v = arith.index_cast %i : index to {kind}\n"
+    body += f"%r, %there = gpu.shuffle down %v, %one, %w : {kind}\n%g = arith.index_cast %r : {kind} to index\n"
+    text = str(lowered(kernel(f"{body}memref.store %z, %a[%g] : memref<?xf32>")))
+    assert text.count("nvvm.shfl.sync") == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "extension"),
+    [
+        ("f16", "add", "fpext"),
+        ("bf16", "maximumf", "fpext"),
+        ("i8", "minsi", "sext"),
+        ("i8", "maxui", "zext"),
+        ("i16", "xor", "zext"),
+        ("i48", "mul", "zext"),
+    ],
+)
+def test_blocks_reduce_numbers_of_any_width(kind: str, how: str, extension: str) -> None:
+    body = f"%v = memref.load %a[%i] : memref<?x{kind}>\n%r = gpu.all_reduce {how} %v {{}} : ({kind}) -> {kind}\n"
+    body += f"memref.store %r, %a[%i] : memref<?x{kind}>"
+    text = str(lowered(kernel(body, f"%a: memref<?x{kind}>")))
+    assert f"llvm.{extension} " in text
+    assert "nvvm.shfl.sync" in text
+
+
+def test_narrow_reductions_of_a_body_are_refused() -> None:
+    body = "%v = memref.load %a[%i] : memref<?xf16>\n%r = gpu.all_reduce %v {\n^bb0(%p: f16, %q: f16):\n"
+    body += (
+        "%s = arith.mulf %p, %q : f16\ngpu.yield %s : f16\n} : (f16) -> f16\nmemref.store %r, %a[%i] : memref<?xf16>"
+    )
+    with pytest.raises(LoweringError) as caught:
+        lowered(kernel(body, "%a: memref<?xf16>"))
+    assert "k.mlir:7:6: error: 'gpu.all_reduce' on 'f16': threads exchange 32 or 64 bits" in caught.value.text()
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64", "vector<4xf32>", "vector<2xf64>"])
+def test_sines_with_cosines_are_functions_of_the_device(kind: str) -> None:
+    body = f"%v = memref.load %a[%i] : memref<?x{kind}>\n%s, %c = math.sincos %v : {kind}\n"
+    body += f"%r = arith.addf %s, %c : {kind}\nmemref.store %r, %a[%i] : memref<?x{kind}>"
+    text = str(lowered(kernel(body, f"%a: memref<?x{kind}>")))
+    assert "@__nv_sin" in text
+    assert "llvm.intr" not in text
+
+
 def translated(source: str, tools: Toolchain) -> str:
     with mlir.context() as ctx:
         lowering = Lowering(device.isolate(mlir.parse(source.encode(), PATH, ctx)))

@@ -221,6 +221,10 @@ class TestOutside:
             "erf",
         }
 
+    def test_clamps_need_no_library(self) -> None:
+        source = function("f(%a: f16)", "gpu.wait\n%c = math.clampf %a to [%a, %a] : f16\nreturn %c : f16", "-> f16")
+        assert not any("clamp" in name for name in declared(lower(source).host_ir))
+
     def test_assertions_call_the_runtime(self) -> None:
         done = lower(function("f(%b: i1)", 'gpu.wait\ncf.assert %b, "no luck"'))
         assert done.messages == ("no luck (kernels/test.mlir:7)",)
@@ -275,6 +279,15 @@ QUOTIENTS = {
     "mod": "affine.apply affine_map<(i)[s] -> (i mod s)>(%x)[%y]",
 }
 """What makes %r of %x and %y."""
+
+
+def test_divisions_of_wide_numbers_build() -> None:
+    """The least i128 is a number that the bindings cannot say."""
+    wide = "%a = arith.extsi %x : i64 to i128\n%b = arith.extsi %y : i64 to i128\n%q = arith.divsi %a, %b : i128\n"
+    source = function(
+        "f(%x: i64, %y: i64)", f"gpu.wait\n{wide}%r = arith.trunci %q : i128 to i64\nreturn %r : i64", "-> i64"
+    )
+    assert "-170141183460469231731687303715884105728" in lower(source).llvm("aot_test__f")
 
 
 @pytest.mark.parametrize("operation", QUOTIENTS)

@@ -156,6 +156,48 @@ def test_a_destination_of_another_length_is_named() -> None:
     assert "dimension 0 of 'arg1' must be dimension 0 of 'arg0'" in message  # the harness knows no names
 
 
+ODD_TYPES = """
+func.func @complex(%x: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+  %c = arith.constant dense<[(1.0, 2.0), (3.0, -4.0)]> : tensor<2xcomplex<f32>>
+  %e = tensor.empty() : tensor<2xcomplex<f32>>
+  %r = linalg.map ins(%x, %c : tensor<2xcomplex<f32>>, tensor<2xcomplex<f32>>) outs(%e : tensor<2xcomplex<f32>>)
+      (%a: complex<f32>, %b: complex<f32>, %o: complex<f32>) {
+    %s = complex.add %a, %b : complex<f32>
+    linalg.yield %s : complex<f32>
+  }
+  return %r : tensor<2xcomplex<f32>>
+}
+func.func @wide(%x: tensor<?xi64>) -> tensor<i64> {
+  %least = arith.constant 170141183460469231731687303715884105727 : i128
+  %e = tensor.empty() : tensor<i128>
+  %start = linalg.fill ins(%least : i128) outs(%e : tensor<i128>) -> tensor<i128>
+  %w = arith.extsi %x : tensor<?xi64> to tensor<?xi128>
+  %m = linalg.reduce { arith.minsi } ins(%w : tensor<?xi128>) outs(%start : tensor<i128>) dimensions = [0]
+  %r = arith.trunci %m : tensor<i128> to tensor<i64>
+  return %r : tensor<i64>
+}
+func.func @strides(%x: memref<16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %v = memref.reinterpret_cast %x to offset: [1], sizes: [3, 2], strides: [4, 2]
+      : memref<16xf32> to memref<3x2xf32, strided<[?, ?], offset: ?>>
+  linalg.fill ins(%zero : f32) outs(%v : memref<3x2xf32, strided<[?, ?], offset: ?>>)
+  return
+}
+"""
+
+
+def test_constants_of_complex_numbers_and_wide_integers() -> None:
+    called = program(ODD_TYPES)
+    np.testing.assert_array_equal(called.call("complex", np.array([1j, 2], "c8")).results[0], [1 + 3j, 5 - 4j])
+    assert called.call("wide", np.array([5, -(2**63), 7], "i8")).results[0] == -(2**63)
+
+
+def test_strides_that_the_type_of_a_view_does_not_say() -> None:
+    x = np.ones(16, "f4")
+    program(ODD_TYPES).call("strides", x)
+    assert np.flatnonzero(x == 0).tolist() == [1, 3, 5, 7, 9, 11]
+
+
 def test_integers_narrower_than_a_byte_keep_their_sign() -> None:
     """Arrays of i2 are int8 in Python."""
     results = program(NARROW).call("f", np.array([-2, -1, 0, 1], "i1")).results

@@ -13,12 +13,24 @@ from aot import mlir
 
 _WORD = 32
 """Bits that indices and extents are taken to fit into."""
+_LONG = 64
 
 
 def whole(value: mlir.Value) -> int | None:
     """The number of an integer or index constant."""
     attribute = _attribute(value)
-    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
+    return number(attribute) if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def number(attribute: ir.IntegerAttr) -> int:
+    """Its number. Of types wider than 64 bits it is read from the text: the bindings end the process for it."""
+    wide = isinstance(attribute.type, ir.IntegerType) and attribute.type.width > _LONG
+    return int(str(attribute).split()[0]) if wide else int(attribute.value)
+
+
+def integer(kind: ir.Type, number: int) -> ir.Attribute:
+    """A number of an integer type of any width, or an index."""
+    return ir.Attribute.parse(f"{number} : {kind}")
 
 
 def real(value: mlir.Value) -> float | None:
@@ -47,4 +59,4 @@ def may_wrap(kind: ir.Type) -> bool:
 
 def _attribute(value: mlir.Value) -> ir.Attribute | None:
     op = mlir.owner(value)
-    return op.attributes["value"] if isinstance(op, ir.Operation) and op.name == "arith.constant" else None
+    return mlir.attribute(op, "value") if isinstance(op, ir.Operation) and op.name == "arith.constant" else None

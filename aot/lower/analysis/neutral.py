@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from mlir import ir
 
+from aot.lower.analysis import literals
 from aot.lower.numbers import minifloat
 
 _FLOATS = {
@@ -43,7 +44,7 @@ def of(name: str, kind: ir.Type) -> ir.Attribute:
     if isinstance(kind, ir.FloatType):
         return ir.FloatAttr.get(kind, _number(name, str(kind)))
     bits = kind.width if isinstance(kind, ir.IntegerType) else 64
-    return ir.IntegerAttr.get(kind, _INTEGERS[name](bits))
+    return literals.integer(kind, _INTEGERS[name](bits))
 
 
 def admit(op: ir.Operation) -> None:

@@ -22,8 +22,7 @@ def rename_references(root: mlir.Operation, names: Mapping[Path, Path]) -> None:
     """Rewrite references in all operations in ``root``, ``root`` included."""
     for op in mlir.walk(root) if names else ():
         for name in list(op.attributes):
-            old = op.attributes[name]
-            new = _renamed(old, names)
+            new = _renamed(mlir.attribute(op, name), names)
             if new is not None:
                 op.attributes[name] = new
 
@@ -47,7 +46,7 @@ def path(attribute: ir.Attribute) -> Path:
     return tuple(ir.SymbolRefAttr(attribute).value)
 
 
-def _renamed(attribute: ir.Attribute, names: Mapping[Path, Path]) -> ir.Attribute | None:
+def _renamed(attribute: ir.Attribute | None, names: Mapping[Path, Path]) -> ir.Attribute | None:
     """The attribute with references rewritten; None when it has none to rewrite."""
     if isinstance(attribute, ir.FlatSymbolRefAttr | ir.SymbolRefAttr):
         new = names.get(path(attribute))

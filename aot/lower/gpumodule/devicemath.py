@@ -3,7 +3,7 @@
 In: a module with a gpu.module. Out: the same module, where integer powers are loops of multiplications, maxima, minima
 and fused multiply-adds of floats are the hardware's, and so are exponentials that may be rough, reductions over a
 subgroup are exchanges between threads, which go by 32 or 64 bits, and reductions over a block that all threads reach
-are marked as such.
+are marked as such, and are in types that threads exchange.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir import ir
-from mlir.dialects import arith, gpu, vector
+from mlir.dialects import arith, gpu, math, vector
 
 from aot import mlir
+from aot.errors import LoweringError
 from aot.lower.analysis import literals
 from aot.lower.gpumodule import libdevice
 from aot.lower.numbers import integerpowers
@@ -43,6 +44,7 @@ COMBINE: dict[str, tuple[type, type]] = {
     "maximumf": (arith.MaximumFOp, arith.MaximumFOp),
 }
 """Operations of gpu.subgroup_reduce, for integers and for floats."""
+_SIGNED = ("minsi", "maxsi")
 
 
 def lower(module: mlir.Module) -> None:
@@ -60,17 +62,47 @@ def _replace(op: mlir.Operation, value: mlir.Value) -> None:
     op.erase()
 
 
-def _mark_uniform(op: mlir.Operation) -> None:
-    """A reduction directly in a kernel's body is met by every thread of the block, or by none."""
+def _all_reduce(op: mlir.Operation) -> None:
+    """Directly in a kernel's body it is met by every thread of the block, or by none. Narrow numbers are made wide."""
     parent = op.parent.operation
     if parent.name in ("gpu.func", "gpu.launch") and len(parent.regions[0].blocks) == 1:
         op.attributes["uniform"] = ir.UnitAttr.get()
+    kind = op.results[0].type
+    if not isinstance(kind, ir.IntegerType | ir.FloatType) or _is_shuffled(kind):
+        return
+    wide = _wider(kind)
+    if wide is None or list(op.regions[0].blocks):
+        raise LoweringError(
+            f"{op.context.aot_path}: a reduction that cannot be compiled",
+            hint="extend the numbers before it (arith.extf, arith.extsi), and round them behind it",
+            diagnostics=(mlir.diagnostic_at(op, f"'{op.name}' on '{kind}': threads exchange 32 or 64 bits"),),
+        )
+    is_signed = _combination(op) in _SIGNED
+    extend = arith.ExtFOp if isinstance(kind, ir.FloatType) else arith.ExtSIOp if is_signed else arith.ExtUIOp
+    op.operands[0] = extend(wide, op.operands[0]).result
+    op.results[0].set_type(wide)
+    with ir.InsertionPoint.after(op), op.location:
+        narrow = (arith.TruncFOp if isinstance(kind, ir.FloatType) else arith.TruncIOp)(kind, op.results[0])
+    op.results[0].replace_all_uses_except(narrow.result, narrow.operation)
+
+
+def _combination(op: mlir.Operation) -> str:
+    """``add`` of ``#gpu<all_reduce_op add>``."""
+    return str(op.attributes["op"]).split("<")[-1].strip("> ").split()[-1]
+
+
+def _wider(kind: ir.IntegerType | ir.FloatType) -> ir.Type | None:
+    """The least type that threads can exchange and that holds all of these numbers."""
+    if isinstance(kind, ir.FloatType):
+        return ir.F32Type.get() if kind.width < min(_SHUFFLED_BITS) else None
+    bits = next((bits for bits in _SHUFFLED_BITS if kind.width <= bits), None)
+    return None if bits is None else ir.IntegerType.get_signless(bits)
 
 
 def _subgroup_reduce(op: mlir.Operation) -> None:
     """A butterfly: after each exchange twice as many threads hold the same partial result."""
     value = op.operands[0]
-    kind = str(op.attributes["op"]).split("<")[-1].strip("> ").split()[-1]
+    kind = _combination(op)
     is_float = isinstance(value.type, ir.FloatType)
     if not isinstance(value.type, (ir.FloatType, ir.IntegerType)) or kind not in COMBINE:
         return
@@ -95,15 +127,31 @@ def exchanged(value: mlir.Value, step: int) -> mlir.Value:
 
 
 def _carried(value: mlir.Value, send: Callable[[mlir.Value], mlir.Value]) -> mlir.Value:
-    """What another thread sends, of a type that instructions can exchange: narrow values travel in 32 bits."""
+    """What another thread sends, of any type: narrow values travel in 32 or 64 bits, wide ones in several parts."""
     kind = value.type
-    if kind.width >= min(_SHUFFLED_BITS):
+    if _is_shuffled(kind):
         return send(value)
     integer = ir.IntegerType.get_signless(kind.width)
     value = value if kind == integer else arith.BitcastOp(integer, value).result
-    got = send(arith.ExtUIOp(ir.IntegerType.get_signless(min(_SHUFFLED_BITS)), value).result)
-    got = arith.TruncIOp(integer, got).result
+    wide = _wider(integer)
+    if wide is None:
+        return _in_parts(value, send)
+    got = arith.TruncIOp(integer, send(arith.ExtUIOp(wide, value).result)).result
     return got if kind == integer else arith.BitcastOp(kind, got).result
+
+
+def _in_parts(value: mlir.Value, send: Callable[[mlir.Value], mlir.Value]) -> mlir.Value:
+    """An integer of more bits than travel at a time."""
+    most, kind = max(_SHUFFLED_BITS), value.type
+    whole = ir.IntegerType.get_signless(-(-kind.width // most) * most)
+    value = value if kind == whole else arith.ExtUIOp(whole, value).result
+    got: mlir.Value | None = None
+    for start in range(0, whole.width, most):
+        distance = arith.ConstantOp(whole, start).result
+        part = arith.TruncIOp(ir.IntegerType.get_signless(most), arith.ShRUIOp(value, distance).result).result
+        part = arith.ShLIOp(arith.ExtUIOp(whole, send(part)).result, distance).result
+        got = part if got is None else arith.OrIOp(got, part).result
+    return got if kind == whole else arith.TruncIOp(kind, got).result
 
 
 def _shuffle(op: mlir.Operation) -> None:
@@ -223,6 +271,15 @@ def _multiply_add(op: mlir.Operation) -> None:
         _replace(op, made.results[0])
 
 
+def _sine_and_cosine(op: mlir.Operation) -> None:
+    """Two functions where there is none for both."""
+    kind = op.results[0].type
+    if not isinstance(kind, ir.F32Type | ir.F64Type):
+        for result, function in zip(op.results, (math.SinOp, math.CosOp), strict=True):
+            result.replace_all_uses_with(function(op.operands[0], fastmath=op.attributes["fastmath"]).result)
+        op.erase()
+
+
 _EXTREMA = {
     "arith.maximumf": "llvm.intr.maximum",
     "arith.minimumf": "llvm.intr.minimum",
@@ -231,10 +288,11 @@ _EXTREMA = {
 }
 _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "arith.divf": _quotient,
-    "gpu.all_reduce": _mark_uniform,
+    "gpu.all_reduce": _all_reduce,
     "gpu.shuffle": _shuffle,
     "gpu.subgroup_reduce": _subgroup_reduce,
     "math.fma": _multiply_add,
+    "math.sincos": _sine_and_cosine,
     integerpowers.POWER: integerpowers.expand,
     **dict.fromkeys(_EXTREMA, _extreme),
     **dict.fromkeys(("math.exp", "math.exp2"), _exponential),

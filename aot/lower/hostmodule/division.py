@@ -60,7 +60,7 @@ def _equals(value: ir.Value, number: int) -> ir.Value:
 
 
 def _constant(kind: ir.Type, number: int) -> ir.Value:
-    attribute: ir.Attribute = ir.IntegerAttr.get(_element(kind), number)
+    attribute = literals.integer(_element(kind), number)
     if isinstance(kind, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(kind, attribute)
     return arith.ConstantOp(kind, attribute).result

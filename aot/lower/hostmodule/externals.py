@@ -142,5 +142,5 @@ def _references(op: mlir.Operation) -> list[str]:
     return [
         each.value
         for name in op.attributes
-        if name != "sym_name" and isinstance(each := op.attributes[name], ir.FlatSymbolRefAttr)
+        if name != "sym_name" and isinstance(each := mlir.attribute(op, name), ir.FlatSymbolRefAttr)
     ]

@@ -29,6 +29,7 @@ FIRST = {
     "scf.forall": "func.func(scf-forall-to-parallel)",
     "memref.realloc": "expand-realloc",
     "complex.": "func.func(convert-complex-to-standard)",
+    "math.clampf": "func.func(math-expand-ops{ops=clampf})",
 }
 """Start of an operation's name -> the pass that is needed when there are such operations."""
 TO_LOOPS = (

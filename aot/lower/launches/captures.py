@@ -119,10 +119,10 @@ class _Layout:
         """Where a view was made with it, the same value: launches pass it once."""
         made_by = mlir.owner(self.value)
         if not isinstance(made_by, ir.Block) and made_by.name == "memref.reinterpret_cast":
-            strides = self.kind.get_strides_and_offset()[0]
-            unknown = ir.ShapedType.get_dynamic_stride_or_offset()
-            behind = sum(stride == unknown for stride in strides[axis:])
-            return made_by.operands[len(made_by.operands) - behind]
+            strides = list(ir.DenseI64ArrayAttr(made_by.attributes["static_strides"]))
+            given = [stride == ir.ShapedType.get_dynamic_stride_or_offset() for stride in strides]
+            if given[axis]:  # which the type need not say of those that are not
+                return made_by.operands[len(made_by.operands) - sum(given[axis:])]
         return self._metadata()[2 + self.kind.rank + axis]
 
     def _metadata(self) -> Sequence[ir.Value]:

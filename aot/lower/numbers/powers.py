@@ -73,7 +73,7 @@ def _known(exponent: mlir.Value) -> int | None:
     value = literals.element(exponent)
     if value is None:
         return None
-    number = int(ir.IntegerAttr(value).value)
+    number = literals.number(ir.IntegerAttr(value))
     return number if abs(number) <= _MOST else None
 
 

@@ -1,8 +1,8 @@
 """Constants that mean nothing where they stand, and that MLIR takes, or ends the process of.
 
 In: a module. Out: LoweringError where ``tensor.dim`` or ``memref.dim`` asks for a dimension that there is not, where an
-affine map divides by a number that is not positive, where a loop does not go forwards and never ends, or windows of a
-convolution go backwards, out of its input.
+affine map divides by a number that is not positive, where a loop does not go forwards and never ends, where bits are
+shifted by more than 64 bits can say, or windows of a convolution go backwards, out of its input.
 
 >>> check(module)                                                       # doctest: +SKIP
 """
@@ -24,6 +24,9 @@ _APPLIED = frozenset({"affine.apply", "affine.min", "affine.max"})
 _MAPS = ("map", "lowerBoundMap", "upperBoundMap", "lowerBoundsMap", "upperBoundsMap")
 _INDEXING = "indexing_maps"
 _FOR, _FORALL, _PARALLEL = "scf.for", "scf.forall", "affine.parallel"
+_SHIFTS = ("arith.shli", "arith.shrsi", "arith.shrui")
+_LARGEST_SHIFT = (1 << 64) - 1
+"""Beyond it MLIR's simplifications end the process. Less, but more than a type's bits, may stand behind a test."""
 _WINDOWS = ("strides", "dilations")
 _DIVISIONS = (ir.AffineModExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)
 
@@ -44,6 +47,8 @@ def _problems(op: mlir.Operation) -> Iterator[str]:
         yield from _of_dimension(op)
     elif op.name in (_FOR, _FORALL, _PARALLEL):
         yield from (f"step {step} is not positive" for step in _steps(op) if step is not None and step <= 0)
+    elif op.name in _SHIFTS:
+        yield from _of_shift(op)
     elif op.name.startswith("linalg."):
         yield from _of_windows(op)
     if op.name.startswith(("affine.", "linalg.")):
@@ -66,6 +71,14 @@ def _of_dimension(op: mlir.Operation) -> Iterator[str]:
     kind, number = ir.ShapedType(op.operands[0].type), literals.whole(op.operands[1])
     if number is not None and kind.has_rank and not 0 <= number < kind.rank:
         yield f"'{kind}' has no dimension {number}"
+
+
+def _of_shift(op: mlir.Operation) -> Iterator[str]:
+    amount = literals.element(op.operands[1])
+    if isinstance(amount, ir.IntegerAttr):
+        number = literals.number(amount)
+        if not 0 <= number <= _LARGEST_SHIFT and ir.IntegerType(amount.type).width > _LARGEST_SHIFT.bit_length():
+            yield f"a shift by {number} takes all bits of '{amount.type}' away"
 
 
 def _of_windows(op: mlir.Operation) -> Iterator[str]:

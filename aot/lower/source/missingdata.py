@@ -44,7 +44,7 @@ def check(module: mlir.Module) -> None:
 def _keys(op: mlir.Operation) -> Iterator[str]:
     for name in _HOLDERS:
         if name in op.attributes:
-            found = _KEY.match(str(op.attributes[name]))
+            found = _KEY.match(str(mlir.attribute(op, name)))
             if found:
                 yield found.group(1)
 
