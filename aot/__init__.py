@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aot.commands.inspection import inspect as inspect
     from aot.errors import AotError as AotError
-    from aot.pipeline import BuildRequest as BuildRequest
     from aot.pipeline import BuildResult as BuildResult
     from aot.pipeline import build as build
+    from aot.request import BuildRequest as BuildRequest
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AotError": "aot.errors",
-    "BuildRequest": "aot.pipeline",
+    "BuildRequest": "aot.request",
     "BuildResult": "aot.pipeline",
     "build": "aot.pipeline",
     "inspect": "aot.commands.inspection",

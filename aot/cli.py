@@ -85,7 +85,7 @@ def build(
         raise click.UsageError("--verbose and --quiet exclude each other")
     if options["toolkit"] and cuda:
         raise click.UsageError("--toolkit and --cuda exclude each other")
-    from aot.plan import BuildRequest
+    from aot.request import BuildRequest
 
     shown = importlib.import_module("aot.split" if split_archs else "aot.pipeline")
     request = BuildRequest(sources, cuda=int(cuda) if cuda else None, **options)

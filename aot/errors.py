@@ -8,7 +8,8 @@ what to do next. Stages raise these and never print; ``cli`` shows them in one p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_LINE = 200
@@ -131,6 +132,16 @@ class Interrupted(AotError):
     """Ctrl-C."""
 
     exit_code = 130
+
+
+@contextlib.contextmanager
+def saying(place: str) -> Iterator[None]:
+    """Errors of the block begin with where the user said what is wrong, such as a variable; empty: as they are."""
+    try:
+        yield
+    except AotError as error:
+        error.message = f"{place}: {error.message}" if place else error.message
+        raise
 
 
 def together(problems: Sequence[AotError], what: str) -> AotError:

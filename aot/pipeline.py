@@ -28,10 +28,11 @@ from aot.engine.prefetch import Ahead
 from aot.engine.stamp import Stamp
 from aot.model import CompiledSource
 from aot.packages.contribution import Content
-from aot.plan import BuildRequest, Plan, PlannedSource
+from aot.plan import Plan, PlannedSource
 from aot.reporting import buildnotes
 from aot.reporting.buildresult import KEPT, BuildResult, as_json, summary
-from aot.reporting.report import Once, Reporter, Silent
+from aot.reporting.report import Reporter, of_caller
+from aot.request import BuildRequest
 from aot.tools import ccompiler, packid, toolid
 from aot.tools.toolid import Identity
 from aot.wheels.runtimeobjects import Runtime
@@ -47,7 +48,7 @@ _RECORD = "done.json"
 
 def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResult:
     """Builds the wheel that is asked for."""
-    tell = Once(reporter or Silent())
+    tell = of_caller(reporter)
     start = time.monotonic()
     planned = plan.plan(request)
     ccompiler.command()
@@ -58,7 +59,7 @@ def build(request: BuildRequest, reporter: Reporter | None = None) -> BuildResul
 
 def compiled(request: BuildRequest, reporter: Reporter | None = None) -> tuple[CompiledSource, ...]:
     """Compiles the sources as ``build`` does, and packages nothing."""
-    tell = Once(reporter or Silent())
+    tell = of_caller(reporter)
     planned = plan.plan(request)
     with _begun(planned, tell) as lock:
         ahead, done = _compile(planned, tell, lock, job.read_result)
@@ -92,11 +93,11 @@ def _compile(
     tell: Reporter,
     lock: int,
     read: Callable[[CompileJob], Value],
-    meanwhile: Callable[[], None] = lambda: None,
+    runtime: Runtime | None = None,
 ) -> tuple[Ahead[Value], dict[str, Done]]:
     """What jobs of all sources leave, as ``read`` reads it, and those that were not done before.
 
-    ``meanwhile`` is called while jobs run, if there are any.
+    ``runtime`` is compiled while jobs run, if there are any; they end with it if that fails.
     """
     identity = toolid.of(planned.toolchain)
     jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
@@ -106,14 +107,15 @@ def _compile(
 
     def begin() -> None:
         ahead.begin()
-        meanwhile()
+        if runtime is not None:
+            runtime.begin()
 
-    return ahead, compiling.run(jobs, floor, tell, begin)
+    return ahead, compiling.run(jobs, floor, tell, begin, runtime.check if runtime is not None else lambda: None)
 
 
 def _build(planned: Plan, tell: Reporter, start: float, lock: int, runtime: Runtime) -> BuildResult:
     """The stages, in their order."""
-    ahead, done = _compile(planned, tell, lock, _reading(), runtime.begin if planned.python is None else lambda: None)
+    ahead, done = _compile(planned, tell, lock, _reading(), runtime if planned.python is None else None)
     stamp = Stamp(planned.work / _RECORD, _everything(planned, ahead.jobs))
     result = None if done else stamp.read(BuildResult)
     if result is not None:

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aot import driver, fileset, naming, sources
+from aot import driver, errors, fileset, naming, sources
 from aot.engine import engineoptions
 from aot.engine.engineoptions import LOCAL, Engine
 from aot.errors import ArchUnfit, UsageError
 from aot.fatbins import fatbin
+from aot.request import BuildRequest, check
 from aot.settings import config, configfiles, configvalues, selection
 from aot.settings.config import Config, SourceSettings
 from aot.settings.selection import Selection
@@ -37,46 +38,6 @@ TRIPLES = {"x86-64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 """Names of machines in ``aot.toml`` -> triples of host code."""
 MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
 """What Python calls this machine -> the name in ``aot.toml``."""
-
-
-@dataclass(frozen=True)
-class BuildRequest:
-    """What the user asks for; None and False where he says nothing."""
-
-    sources: tuple[str, ...]
-    """Folders and files."""
-    archs: str | None = None
-    name: str | None = None
-    version: str | None = None
-    out: str = "dist"
-    work: str = "build"
-    sdist: bool = False
-    tvm_ffi: bool = False
-    """The extension exports its functions to tvm-ffi."""
-    c: bool = False
-    """Also a header and a static library for C."""
-    free_threaded: str | None = None
-    """A free-threaded Python, which the wheel is for: ``3.13t``, or its executable."""
-    jobs: int | None = None
-    ptx: bool | None = None
-    compress: str | None = None
-    schedules: str | None = None
-    """``fast``, or ``general`` for the general schedule wherever ``aot.toml`` names none for a function."""
-    lineinfo: bool = False
-    """Machine code says which line it comes from."""
-    toolkit: str | None = None
-    cuda: int | None = None
-    dump: str | None = None
-    cache: str | None = None
-    """Folder of the cache, or ``off``."""
-    cache_remote: str | None = None
-    """Folder or URL of a cache that several machines share."""
-    executor: str = LOCAL
-    """``local``, or ``dask://HOST:PORT``."""
-    tuned: bool = True
-    """Take the schedules that `aot tune` has found."""
-    only: tuple[str, ...] = ()
-    """Tensor-level functions that are wanted, and nothing else; empty: everything."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +99,7 @@ class Plan:
 def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) -> Plan:
     """Settles everything, or raises what is wrong."""
     env = os.environ if environment is None else environment
+    check(request)
     folder, settings = _settings(request)
     package = _names(request, settings, folder)
     requested = _archs(request, settings, env)
@@ -148,7 +110,7 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     chosen, left_out = _select(found, settings, requested, automatic_ptx=ptx)
     toolkit, cuda = _toolkit(request, settings)
     tools = toolchain.find(toolkit, cuda, env)
-    toolchain.check(tools, _images(chosen))
+    _check_images(chosen, tools, _variable(request, env))
     out, work, dump = _places(request)
     return Plan(
         package=package,
@@ -176,9 +138,11 @@ def plan(request: BuildRequest, environment: Mapping[str, str] | None = None) ->
     )
 
 
-def _images(chosen: Sequence[PlannedSource]) -> list[Target]:
-    """All that is built, each once."""
-    return sorted({pick.image for each in chosen for pick in each.selection.picks}, key=Target.sort_key)
+def _check_images(chosen: Sequence[PlannedSource], tools: Toolchain, variable: str) -> None:
+    """ArchUnsupported for what the tools cannot build; ``variable`` is the one that says the architectures, if any."""
+    images = {pick.image for each in chosen for pick in each.selection.picks}
+    with errors.saying(variable):
+        toolchain.check(tools, sorted(images, key=Target.sort_key))
 
 
 def _places(request: BuildRequest) -> tuple[Path, Path, Path | None]:
@@ -223,7 +187,13 @@ def _archs(request: BuildRequest, settings: Config, env: Mapping[str, str]) -> a
     said = env.get(ARCHS_VARIABLE) or settings.build.archs or archlist.DEFAULT
     if request.archs is not None:
         said = request.archs
-    return archlist.parse(said, driver.capabilities)
+    with errors.saying(_variable(request, env)):
+        return archlist.parse(said, driver.capabilities)
+
+
+def _variable(request: BuildRequest, env: Mapping[str, str]) -> str:
+    """The one that says the architectures, if one does."""
+    return ARCHS_VARIABLE if request.archs is None and env.get(ARCHS_VARIABLE) else ""
 
 
 def _automatic_ptx(request: BuildRequest, settings: Config, targets: Sequence[Target]) -> bool:

@@ -20,10 +20,11 @@ from aot import fileset, pipeline, plan, resources
 from aot.errors import ArchUnfit, UsageError
 from aot.packages import package
 from aot.packages.splitpackage import Part, SplitSpec, render
-from aot.plan import BuildRequest, Plan
+from aot.plan import Plan
 from aot.reporting import buildresult
 from aot.reporting.buildresult import BuildResult
-from aot.reporting.report import Once, Reporter, Silent
+from aot.reporting.report import Reporter, of_caller
+from aot.request import BuildRequest
 from aot.targets import arch
 from aot.wheels import packing, wheel
 from aot.wheels.runtimeobjects import Runtime
@@ -46,7 +47,7 @@ class SplitResult:
 
 def build(request: BuildRequest, reporter: Reporter | None = None) -> SplitResult:
     """Builds all the wheels."""
-    tell, start = Once(reporter or Silent()), time.monotonic()
+    tell, start = of_caller(reporter), time.monotonic()
     if request.sdist:
         raise UsageError("--sdist and --split-archs exclude each other")
     if request.c:

@@ -22,6 +22,7 @@ from aot.engine.cache import Store
 from aot.engine.cachelevels import Levels
 from aot.errors import PackageError
 from aot.model import CompiledSource, HostObject
+from aot.tools import packid
 from aot.wheels import rawzip, runtimeunits, wheel
 from aot.wheels.runtimeobjects import Runtime
 from aot.wheels.wheelfile import extension_of, problems
@@ -65,6 +66,30 @@ def test_a_runtime_that_cannot_be_compiled_is_told(tmp_path: Path, monkeypatch: 
         Runtime(Levels(), tmp_path).folder()
     monkeypatch.setenv("CMAKE_ARGS", "-DCMAKE_BUILD_TYPE=Debug")
     assert Runtime(Levels(), tmp_path).folder() is None, "CMake, which hears of more than we do, compiles it"
+
+
+def test_a_runtime_that_cannot_be_compiled_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has failed meanwhile is told when a job has ended, not when all have."""
+    monkeypatch.setenv("CFLAGS", "-include nowhere.h")
+    runtime = Runtime(Levels(), tmp_path)
+    runtime.check()
+    runtime.begin()
+    runtime.close()
+    with pytest.raises(PackageError, match=r"nowhere\.h|the build is over"):
+        runtime.check()
+
+
+@pytest.mark.parametrize("compiler", ["env ", "gcc -specs="])
+def test_every_file_that_the_compiler_is_started_by_makes_another_package(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("1")
+    tool.chmod(0o755)
+    monkeypatch.setenv("CC", f"{compiler}{tool}")
+    before = packid.identity()
+    tool.write_text("22")
+    assert packid.identity() != before
 
 
 def test_a_build_that_is_over_waits_for_no_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from aot import plan
 from aot.errors import AotError
-from aot.plan import BuildRequest, Plan
+from aot.plan import Plan
+from aot.request import BuildRequest
 
 FUNCTION = "func.func @f() { return }\n"
 

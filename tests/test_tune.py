@@ -19,8 +19,8 @@ from aot import driver, plan
 from aot.errors import AotError, ConfigError
 from aot.model import Argument, ArrayType, CompiledSource, Function, PackageSpec, Result, ToolVersions
 from aot.packages import metadata
-from aot.pipeline import BuildRequest
 from aot.reporting.report import Silent
+from aot.request import BuildRequest
 from aot.settings import config, configfiles
 from aot.tuning import tune, tunebuild, tunecandidates, tunechoice, tunedfile, tunerace
 from aot.tuning.tunebuild import Course

@@ -9,6 +9,7 @@ In: a wheel, a folder, or an extension. Out: Inspection, its text, a kernel's PT
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,9 +68,11 @@ class _Found:
     symbol: str
 
 
-def inspect(path: str) -> Inspection:
-    """Looks through a package."""
-    package = openedpackage.open_package(path)
+def inspect(path: str | os.PathLike[str]) -> Inspection:
+    """Looks through a package: a wheel, the folder of a package, or its extension; UsageError for anything else."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"aot.inspect: path: a path is needed; got {path!r}")
+    package = openedpackage.open_package(os.fspath(path))
     return Inspection(package, tuple(_coverage(blob, package.manifest) for blob in package.blobs))
 
 

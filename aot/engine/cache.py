@@ -23,7 +23,7 @@ from pathlib import Path
 
 import platformdirs
 
-from aot import fileset, naming
+from aot import errors, fileset, naming
 from aot.errors import DiskError, UsageError
 
 FOLDER_VARIABLE, LIMIT_VARIABLE, OFF = "AOT_CACHE", "AOT_CACHE_LIMIT", "off"
@@ -154,9 +154,12 @@ def folder(chosen: str | None, environment: Mapping[str, str]) -> Path | None:
     said = environment.get(FOLDER_VARIABLE) if chosen is None else chosen
     if said == OFF:
         return None
-    if said is not None and not said.strip():
-        raise UsageError("the cache's folder is empty", hint=f"name a folder, or '{OFF}' for no cache")
-    return naming.place(said) if said else platformdirs.user_cache_path("aot", appauthor=False)
+    with errors.saying(FOLDER_VARIABLE if chosen is None and said is not None else ""):
+        if said is not None and not said.strip():
+            raise UsageError("the cache's folder is empty", hint=f"name a folder, or '{OFF}' for no cache")
+        place = naming.place(said) if said else platformdirs.user_cache_path("aot", appauthor=False)
+        fileset.check_readable(place)
+    return place
 
 
 def limit(environment: Mapping[str, str]) -> int:

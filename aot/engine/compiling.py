@@ -103,11 +103,16 @@ class Ledger:
 
 
 def run(
-    jobs: Sequence[CompileJob], floor: Floor, reporter: Reporter, meanwhile: Callable[[], None] = lambda: None
+    jobs: Sequence[CompileJob],
+    floor: Floor,
+    reporter: Reporter,
+    meanwhile: Callable[[], None] = lambda: None,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, Done]:
     """Has all jobs done whose results are not there yet; a failing source does not stop the others.
 
-    ``meanwhile`` is called when there is something to do, and somebody has begun to prepare for it.
+    ``meanwhile`` is called when there is something to do, and somebody has begun to prepare for it, and ``check`` each
+    time that a job has ended: what it raises ends the others.
     """
     build_file = _build_file([_edge(each, floor.work) for each in sorted(jobs, key=_weight, reverse=True)], floor.work)
     todo = process.run([ninja(), "-n", "-f", str(build_file)], cwd=floor.work)
@@ -117,7 +122,7 @@ def run(
     ledger = Ledger(reporter, {each.name: each for each in jobs}, said.count("\n") or 1)
     with foremanprocess.foreman_in(floor.work, floor.orders, ledger.hear, ledger.ready.set, (floor.lock,)) as beside:
         meanwhile()
-        done = _ninja(build_file, floor, ledger)
+        done = _ninja(build_file, floor, ledger, check)
     _check(jobs, ledger, done, beside)
     return ledger.done
 
@@ -156,7 +161,7 @@ def _weight(each: CompileJob) -> tuple[float, int]:
     return job.read_cost(each).seconds, each.bytes
 
 
-def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
+def _ninja(build_file: Path, floor: Floor, ledger: Ledger, check: Callable[[], None]) -> Completed | None:
     """Runs the edges; None when there is nobody to do their jobs."""
     parallel = floor.orders.slots
     if floor.orders.executor != LOCAL:
@@ -165,7 +170,12 @@ def _ninja(build_file: Path, floor: Floor, ledger: Ledger) -> Completed | None:
     if ledger.fatal is not None or not parallel:
         return None
     command = [ninja(), "-f", str(build_file), "-j", str(parallel), "-k", "0"]
-    return process.follow(command, lambda line: _line(line, ledger), cwd=floor.work, pass_fds=(floor.lock,))
+
+    def hear(line: str) -> None:
+        check()
+        _line(line, ledger)
+
+    return process.follow(command, hear, cwd=floor.work, pass_fds=(floor.lock,))
 
 
 def _line(line: str, ledger: Ledger) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from aot import errors
 from aot.engine import cache, cachelevels
 from aot.engine.cachelevels import Levels
 from aot.errors import UsageError
@@ -46,7 +47,8 @@ class Engine:
 def of(executor: str, folder: str | None, remote: str | None, environment: Mapping[str, str]) -> Engine:
     """Settles everything, or raises what is wrong."""
     shared = _remote(remote, environment)
-    cachelevels.check(shared)
+    with errors.saying(cachelevels.REMOTE_VARIABLE if remote is None else ""):
+        cachelevels.check(shared)
     return Engine(
         executor=_executor(executor),
         cache=cache.folder(folder, environment),

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
+from aot.errors import UsageError
+
 
 class Reporter(Protocol):
     """What the pipeline tells while it works."""
@@ -52,6 +54,14 @@ class Silent:
     def note(self, text: str) -> None: ...
     def detail(self, text: str) -> None: ...
     def close(self) -> None: ...
+
+
+def of_caller(reporter: Reporter | None) -> Once:
+    """The reporter that a caller of the Python API gave, or a silent one; UsageError for what is none."""
+    methods = ("stage", "started", "progress", "note", "detail", "close")
+    if reporter is not None and not all(callable(getattr(reporter, name, None)) for name in methods):
+        raise UsageError(f"reporter: an object with the methods {', '.join(methods)} is needed; got {reporter!r}")
+    return Once(reporter or Silent())
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,13 @@ def find(environment: Mapping[str, str] | None = None) -> Path:
     return Path(found)
 
 
+def programs(environment: Mapping[str, str] | None = None) -> list[str]:
+    """The files that ``CC`` names: the compiler, what starts it (``ccache gcc``), and files among its options."""
+    env = os.environ if environment is None else environment
+    words = [word.rpartition("=")[2] for word in _words("CC", env)[1:]]
+    return [str(find(env)), *filter(None, (shutil.which(word, os.F_OK, env.get("PATH", "")) for word in words))]
+
+
 def command(environment: Mapping[str, str] | None = None) -> list[str]:
     """How the runtime is compiled: as CMake does it by templates/package/CMakeLists.txt.in, ``CC`` and ``CFLAGS``.
 

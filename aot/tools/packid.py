@@ -36,10 +36,9 @@ def _parts() -> Iterator[str]:
             yield f"{name} {metadata.version(name)}"
         except metadata.PackageNotFoundError:
             yield f"{name} from elsewhere"
-    for program in (str(ccompiler.find()), shutil.which("as"), shutil.which("ld")):
-        if program:
-            stat = os.stat(program)
-            yield f"{os.path.realpath(program)} {stat.st_size} {stat.st_mtime_ns}"
+    for program in filter(None, (*ccompiler.programs(), shutil.which("as"), shutil.which("ld"))):
+        stat = os.stat(program)
+        yield f"{os.path.realpath(program)} {stat.st_size} {stat.st_mtime_ns}"
     yield from (f"{name}={os.environ[name]}" for name in sorted(os.environ) if _steers(name))
 
 

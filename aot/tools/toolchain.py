@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot import process
+from aot import errors, process
 from aot.errors import ArchUnsupported, ToolMissing
 from aot.targets.arch import CUBIN, PTX, TABLE, Arch, Target, Version, dotted, other_name
 
@@ -253,7 +253,8 @@ def llvm_version(llc: Path) -> str:
 def find_ptxas(chosen: str | None, cuda: int | None, env: Mapping[str, str]) -> Path:
     """The ptxas of the user's choice; ToolMissing when it is not there."""
     # An option is nearer to the user than a variable.
-    toolkit = chosen or (env.get(TOOLKIT_VARIABLE) or None if cuda is None else None)
+    variable = TOOLKIT_VARIABLE if not chosen and cuda is None and env.get(TOOLKIT_VARIABLE) else ""
+    toolkit = env[variable] if variable else chosen
     if toolkit is not None:
         places = [Path(toolkit).absolute() / "bin" / "ptxas"]
         advice = "name a CUDA toolkit's folder: the one that holds bin/ptxas"
@@ -263,18 +264,17 @@ def find_ptxas(chosen: str | None, cuda: int | None, env: Mapping[str, str]) -> 
             raise ToolMissing(f"no toolkit packages for CUDA {major}; there are {sorted(PYPI_FOLDERS)}")
         places = [root / PYPI_FOLDERS[major] / "bin" / "ptxas" for root in _package_roots("nvidia")]
         advice = f"install it with: python -m pip install 'aot[{PYPI_EXTRAS[major]}]'; or name a toolkit: --toolkit DIR"
-    return _first(places) or _missing("ptxas", places, advice)
+    with errors.saying(variable):
+        return _first(places) or _missing("ptxas", places, advice)
 
 
 def find_llvm(tool: str, env: Mapping[str, str]) -> Path:
     """One of LLVM's programs; ToolMissing when it is not there."""
     folder = env.get(LLVM_VARIABLE)
     places = [Path(folder).absolute() / tool] if folder else [root / "bin" / tool for root in _package_roots("llvm")]
-    return _first(places) or _missing(
-        tool,
-        places,
-        f"install it with: python -m pip install 'aot[build]'; or set {LLVM_VARIABLE} to a folder with opt and llc",
-    )
+    advice = f"install it with: python -m pip install 'aot[build]'; or set {LLVM_VARIABLE} to a folder with opt and llc"
+    with errors.saying(LLVM_VARIABLE if folder else ""):
+        return _first(places) or _missing(tool, places, advice)
 
 
 def _missing(tool: str, places: Sequence[Path], advice: str) -> Path:

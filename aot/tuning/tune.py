@@ -22,7 +22,7 @@ from aot import driver, fileset, pipeline
 from aot.commands import bench, verify
 from aot.engine import engineoptions, scratch
 from aot.errors import AotError, UsageError
-from aot.reporting.report import Once, Reporter, Silent, number
+from aot.reporting.report import Reporter, number, of_caller
 from aot.settings import configfiles
 from aot.settings.wishes import FAST
 from aot.tuning import tunedfile, tunerace
@@ -67,7 +67,7 @@ class Tuned:
 def tune(request: TuneRequest, reporter: Reporter | None = None) -> Tuned:
     """Measures candidates as long as there is time; UsageError where no GPU is."""
     until = time.monotonic() + request.budget
-    tell = Once(reporter or Silent())
+    tell = of_caller(reporter)
     gpu = next((device.name for device in driver.ask().devices), "")
     if not gpu:
         raise UsageError("there is no usable GPU here to measure on", hint="`aot doctor` says why; --list needs none")

@@ -18,8 +18,9 @@ from pathlib import Path
 from aot import fileset, pipeline
 from aot.engine import job
 from aot.errors import AotError
-from aot.plan import BuildRequest, PlannedSource
+from aot.plan import PlannedSource
 from aot.reporting.report import Reporter, Silent
+from aot.request import BuildRequest
 from aot.tuning import tunedfile
 from aot.tuning.tunecandidates import Candidate
 

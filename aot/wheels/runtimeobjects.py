@@ -63,6 +63,11 @@ class Runtime:
             # A shared cache may keep the thread longer than a build that has failed wants to wait.
             threading.Thread(target=self._make, args=(self._entry,), daemon=True).start()
 
+    def check(self) -> None:
+        """PackageError, or what else it was, where they are known to have failed: there will be no package."""
+        if self._entry is not None and self._entry.done():
+            self._entry.result()
+
     def close(self) -> None:
         """The build is over: a compiler that is still at work is stopped, and has gone when this ends."""
         self._over.set()
