@@ -37,7 +37,7 @@ def finish(
 ) -> BuildResult:
     """Packages what was compiled."""
     contents, left_out = _used(found)
-    naming.check_entries((each.name, name) for each in contents for name in each.share.functions)
+    naming.check_entries((each.name, name) for each in contents for name in each.contribution.functions)
     buildnotes.tell_details(contents, tell)
     result = BuildResult(
         wheel=planned.out,
@@ -70,7 +70,7 @@ def finish(
 
 def _used(found: Sequence[Content]) -> tuple[tuple[Content, ...], tuple[str, ...]]:
     """The sources that have something to call, and names of the others: without images only CPU code is left."""
-    used = tuple(each for each in found if each.share.built.functions or each.share.blob)
+    used = tuple(each for each in found if each.contribution.built.functions or each.contribution.blob)
     if not used:
         raise ArchUnfit(
             "nothing is left to build: only tensor-level functions run on a CPU, and the sources have none",
@@ -84,7 +84,7 @@ def _package(planned: Plan, contents: Sequence[Content], left_out: Sequence[str]
     """The generated package as a value."""
     spec = _spec(planned, contents)
     templates = package.read_templates(resources.templates())
-    modules = {each.name: codec.Line(each.share.manifest) for each in contents}
+    modules = {each.name: codec.Line(each.contribution.manifest) for each in contents}
     document = {**metadata.manifest(spec, modules), "left_out": list(left_out)}
     ordered = sorted(contents, key=lambda each: each.name)
     declared = cfunctions.functions(spec, [each.source() for each in ordered]) if planned.c else ()
@@ -96,7 +96,7 @@ def _spec(planned: Plan, contents: Sequence[Content]) -> PackageSpec:
     images = [
         (kind, ptx_version)
         for each in contents
-        for kind, ptx_version in each.share.images
+        for kind, ptx_version in each.contribution.images
         if ptx_version or kind == CUBIN
     ]
     needs = toolchain.min_driver_cuda(planned.toolchain, images, compressed=planned.compress != "none")
@@ -111,7 +111,7 @@ def _spec(planned: Plan, contents: Sequence[Content]) -> PackageSpec:
         distribution=planned.package.distribution,
         version=planned.package.version,
         versions=versions,
-        top_level=naming.top_level({each.name: each.share.built.functions for each in contents}),
+        top_level=naming.top_level({each.name: each.contribution.built.functions for each in contents}),
         description=planned.package.description,
         license=planned.package.license,
         tvm_ffi=planned.tvm_ffi,
@@ -122,5 +122,7 @@ def _spec(planned: Plan, contents: Sequence[Content]) -> PackageSpec:
 def _built(planned: Plan, content: Content, done: Mapping[str, Done]) -> BuiltSource:
     ran = done.get(content.name, Done(KEPT, 0.0))
     options = [option for option, wanted in (("--c", planned.c), ("--tvm-ffi", planned.tvm_ffi)) if wanted]
-    notes = (*content.share.built.notes, *buildnotes.without_host_code(content.share, options))
-    return dataclasses.replace(content.share.built, path=content.path, how=ran.how, seconds=ran.seconds, notes=notes)
+    notes = (*content.contribution.built.notes, *buildnotes.without_host_code(content.contribution, options))
+    return dataclasses.replace(
+        content.contribution.built, path=content.path, how=ran.how, seconds=ran.seconds, notes=notes
+    )

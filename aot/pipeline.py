@@ -24,7 +24,7 @@ from aot.engine import compiling, job
 from aot.engine.compiling import Done
 from aot.engine.executor import Orders
 from aot.engine.job import CompileJob
-from aot.engine.prefetch import Ahead
+from aot.engine.prefetch import Prefetch
 from aot.engine.stamp import Stamp
 from aot.model import CompiledSource
 from aot.packages.contribution import Content
@@ -94,7 +94,7 @@ def _compile(
     lock: int,
     read: Callable[[CompileJob], Value],
     runtime: Runtime | None = None,
-) -> tuple[Ahead[Value], dict[str, Done]]:
+) -> tuple[Prefetch[Value], dict[str, Done]]:
     """What jobs of all sources leave, as ``read`` reads it, and those that were not done before.
 
     ``runtime`` is compiled while jobs run, if there are any; they end with it if that fails.
@@ -103,7 +103,7 @@ def _compile(
     jobs = tuple(_job(planned, source, identity.digest()) for source in planned.sources)
     sources = "1 source" if len(jobs) == 1 else f"{len(jobs)} sources"
     tell.stage(f"compiling {sources} for {', '.join(planned.archs)}")
-    ahead, floor = Ahead(jobs, read), compiling.Floor(planned.work, _orders(planned, identity), lock)
+    ahead, floor = Prefetch(jobs, read), compiling.Floor(planned.work, _orders(planned, identity), lock)
 
     def begin() -> None:
         ahead.begin()

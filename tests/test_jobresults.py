@@ -13,12 +13,12 @@ from test_package import on_cpu, softmax
 from aot import codec
 from aot.engine import job
 from aot.engine.job import CompileJob, DamagedError
-from aot.engine.prefetch import Ahead
+from aot.engine.prefetch import Prefetch
 from aot.errors import DiskError
 from aot.model import CompiledSource
 from aot.packages import jobresults, metadata
 from aot.packages.contribution import Content
-from aot.packages.jobresults import SHARE, Reader
+from aot.packages.jobresults import CONTRIBUTION, Reader
 
 
 @pytest.fixture
@@ -37,21 +37,21 @@ def compiled(blob: bytes = b"") -> CompiledSource:
 
 
 def same(first: Content, second: Content) -> bool:
-    return (first.share, first.blob, first.host) == (second.share, second.blob, second.host)
+    return (first.contribution, first.blob, first.host) == (second.contribution, second.blob, second.host)
 
 
 def test_a_share_is_made_once(todo: CompileJob, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Reader()(todo)
     assert same(made, source.content(compiled()))
     assert made.source() == compiled()
-    monkeypatch.setattr(jobresults.Reader, "share", None)
+    monkeypatch.setattr(jobresults.Reader, "contribution", None)
     assert same(Reader()(dataclasses.replace(todo, path="moved.mlir")), made)
 
 
 @pytest.mark.parametrize("change", ["result", "code", "tool", "damaged", "cut", "removed"])
 def test_a_share_of_something_else_is_not_taken(todo: CompileJob, change: str) -> None:
     Reader()(todo)
-    file = Path(todo.output, SHARE)
+    file = Path(todo.output, CONTRIBUTION)
     old = file.read_bytes()
     expected = compiled()
     if change == "result":
@@ -69,14 +69,14 @@ def test_a_share_of_something_else_is_not_taken(todo: CompileJob, change: str) -
         file.unlink()
     found = Reader()(todo)
     assert same(found, source.content(expected))
-    assert found.share.manifest == codec.line(metadata.module(expected))
+    assert found.contribution.manifest == codec.line(metadata.module(expected))
     assert (file.read_bytes() == old) == (change in ("damaged", "cut", "removed"))
 
 
 @pytest.mark.parametrize("part", [job.RESULT, job.BLOB, "host-x86_64-linux-gnu.s"])
 @pytest.mark.parametrize("change", ["longer", "cut", "empty", "removed", "a folder"])
 def test_what_is_damaged_is_not_read(todo: CompileJob, part: str, change: str) -> None:
-    """With a share or without one."""
+    """With a contribution or without one."""
     file = Path(todo.output, part)
     old = file.read_bytes()
     if change in ("removed", "a folder"):
@@ -96,8 +96,8 @@ def test_what_is_damaged_is_not_read(todo: CompileJob, part: str, change: str) -
 def test_what_is_damaged_is_done_again(todo: CompileJob) -> None:
     result = Path(todo.output, job.RESULT)
     Path(todo.output, job.BLOB).write_bytes(b"")
-    ahead = Ahead([todo], Reader())
-    ahead.begin()
+    prefetch = Prefetch([todo], Reader())
+    prefetch.begin()
     with pytest.raises(DamagedError, match="is damaged"):
-        ahead.results(())
+        prefetch.results(())
     assert not result.exists(), "ninja would take it for the job's"

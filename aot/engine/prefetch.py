@@ -3,7 +3,7 @@
 In: jobs, and what reads the result of one. Out: what it read, in the order of the jobs; results of jobs that ran are
 read when they have ended.
 
->>> Ahead((), job.read_result).results({})
+>>> Prefetch((), job.read_result).results({})
 ()
 """
 
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 @dataclass
-class Ahead(Generic[Value]):
+class Prefetch(Generic[Value]):
     """A thread that reads, once it has begun."""
 
     jobs: Sequence[CompileJob]

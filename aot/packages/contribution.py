@@ -3,7 +3,7 @@
 Made once for a result (``aot.packages.jobresults``), so that a package of many sources of which few have changed is
 soon written.
 
->>> Content("a.mlir", share, None, (), read).name                             # doctest: +SKIP
+>>> Content("a.mlir", contribution, None, (), read).name                      # doctest: +SKIP
 'a'
 """
 
@@ -29,7 +29,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Share:
+class Contribution:
     """Everything but the compiled code itself."""
 
     built: BuiltSource
@@ -59,14 +59,14 @@ class Content:
 
     path: str
     """As the user gave it."""
-    share: Share
+    contribution: Contribution
     blob: bytes | None
     host: tuple[bytes, ...]
-    """The assembly of each of ``share.host``."""
+    """The assembly of each of ``contribution.host``."""
     source: Callable[[], CompiledSource]
     """Reads all of it."""
 
     @property
     def name(self) -> str:
         """Its namespace."""
-        return self.share.built.name
+        return self.contribution.built.name

@@ -1,9 +1,9 @@
 """Reads what a job has left as the package needs it, and keeps beside it what took time to make.
 
-In: a CompileJob that is done. Out: a Content. The folder of the job gets a file with the Share, under the digest of all
-that it was made from.
+In: a CompileJob that is done. Out: a Content. The folder of the job gets a file with the Contribution, under the digest
+of all that it was made from.
 
->>> Reader()(todo).share.functions                                            # doctest: +SKIP
+>>> Reader()(todo).contribution.functions                                     # doctest: +SKIP
 ('forward',)
 """
 
@@ -19,12 +19,12 @@ from aot.engine.job import CompileJob
 from aot.fatbins import fatbin
 from aot.model import CompiledSource
 from aot.packages import metadata, package
-from aot.packages.contribution import Content, Share
+from aot.packages.contribution import Content, Contribution
 from aot.reporting import buildnotes
 from aot.reporting.buildresult import KEPT, BuiltSource
 
-SHARE = "share.json"
-"""File in a job's folder: the Share, sealed as an entry of the cache is."""
+CONTRIBUTION = "contribution.json"
+"""File in a job's folder: the Contribution, sealed as an entry of the cache is."""
 
 
 class Reader:
@@ -37,19 +37,19 @@ class Reader:
 
     def __call__(self, todo: CompileJob) -> Content:
         """What the job has left; DamagedError as ``job.read_parts``."""
-        parts, file = job.read_parts(todo), Path(todo.output) / SHARE
+        parts, file = job.read_parts(todo), Path(todo.output) / CONTRIBUTION
         key = hashlib.sha256(f"{todo.tool} {self._made_with} {parts.digest}".encode()).hexdigest()
-        share = _kept(file, key)
-        if share is None:
-            share = self.share(job.read_result(todo))
-            fileset.write_file(file, cache.sealed(codec.encode(share), key))
-        host = tuple(parts.files[job.host_name(*each)] for each in share.host)
-        return Content(todo.path, share, parts.files.get(job.BLOB), host, lambda: job.read_result(todo))
+        contribution = _kept(file, key)
+        if contribution is None:
+            contribution = self.contribution(job.read_result(todo))
+            fileset.write_file(file, cache.sealed(codec.encode(contribution), key))
+        host = tuple(parts.files[job.host_name(*each)] for each in contribution.host)
+        return Content(todo.path, contribution, parts.files.get(job.BLOB), host, lambda: job.read_result(todo))
 
-    def share(self, source: CompiledSource) -> Share:
+    def contribution(self, source: CompiledSource) -> Contribution:
         """What the source puts into a package."""
         images = source.fatbin.images if source.fatbin else ()
-        return Share(
+        return Contribution(
             built=_built(source),
             functions=tuple(function.name for function in source.functions),
             blob=source.fatbin is not None,
@@ -63,13 +63,13 @@ class Reader:
         )
 
 
-def _kept(file: Path, key: str) -> Share | None:
-    """The share in a file; None when there is none, or one that was made from something else."""
+def _kept(file: Path, key: str) -> Contribution | None:
+    """The contribution in a file; None when there is none, or one that was made from something else."""
     try:
         data = cache.opened(file.read_bytes(), key)
     except OSError:
         return None
-    return codec.decode(data, Share) if data is not None else None
+    return codec.decode(data, Contribution) if data is not None else None
 
 
 def _built(source: CompiledSource) -> BuiltSource:

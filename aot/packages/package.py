@@ -111,7 +111,7 @@ def render(
     for path, part in context["blob_files"].items():
         files[path] = made.get_template("blobs.S.in").render(context, blobs=part).encode("utf-8")
     for each in ordered:
-        files[f"src/{spec.name}/{each.name}.pyi"] = each.share.texts.stub.encode("utf-8")
+        files[f"src/{spec.name}/{each.name}.pyi"] = each.contribution.texts.stub.encode("utf-8")
     files[f"src/{spec.name}/py.typed"] = b""
     files[f"src/{spec.name}/aot.json"] = codec.document(manifest)
     return {**files, **_binaries(ordered)}
@@ -122,7 +122,7 @@ def _context(spec: PackageSpec, contents: Sequence[Content]) -> dict[str, Any]:
     blobs = {f"csrc/blobs_{number}.S": part for number, part in enumerate(_parts(_blob_names(contents)))}
     own = ["csrc/module.c", "csrc/tables.c", *tables, *(_FOR_TVM_FFI.values() if spec.tvm_ffi else ())]
     names = [each.name for each in contents]
-    gpu, cpu = any(each.share.gpu for each in contents), any(each.share.cpu for each in contents)
+    gpu, cpu = any(each.contribution.gpu for each in contents), any(each.contribution.cpu for each in contents)
     return {
         "spec": spec,
         "generator": spec.versions.aot,
@@ -153,7 +153,7 @@ def _tvm_names(spec: PackageSpec, contents: Sequence[Content]) -> list[tuple[str
     return [
         (name if (name, each.name) in spec.top_level else f"{each.name}__{name}", each.name, number)
         for each in contents
-        for number, name in enumerate(each.share.functions)
+        for number, name in enumerate(each.contribution.functions)
     ]
 
 
@@ -163,7 +163,7 @@ def _binaries(contents: Sequence[Content]) -> dict[str, bytes]:
     host = {
         _host_file(each.name, *kind): assembly
         for each in contents
-        for kind, assembly in zip(each.share.host, each.host, strict=True)
+        for kind, assembly in zip(each.contribution.host, each.host, strict=True)
     }
     return blobs | host
 
@@ -181,7 +181,7 @@ def _host_files(contents: Sequence[Content]) -> dict[str, list[str]]:
     """Assembly files by machine."""
     found: dict[str, list[str]] = {triple: [] for triple in _triples(contents)}
     for each in contents:
-        for triple, variant in each.share.host:
+        for triple, variant in each.contribution.host:
             found.setdefault(triple, []).append(_host_file(each.name, triple, variant))
     return found
 
@@ -193,7 +193,7 @@ def _host_file(name: str, triple: str, variant: str) -> str:
 
 def _triples(contents: Sequence[Content]) -> list[str]:
     """Machines that every source with host code was compiled for."""
-    sets = [{triple for triple, _ in each.share.host} for each in contents if each.share.host]
+    sets = [{triple for triple, _ in each.contribution.host} for each in contents if each.contribution.host]
     return sorted(set.intersection(*sets)) if sets else ["aarch64-linux-gnu", "x86_64-linux-gnu"]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aot.model import CompiledSource, Kernel
-from aot.packages.contribution import Content, Share
+from aot.packages.contribution import Content, Contribution
 from aot.reporting.buildresult import MOST_NAMED, BuildResult, BuiltSource, size
 from aot.reporting.report import Reporter
 from aot.settings.wishes import FAST, GENERAL
@@ -31,9 +31,9 @@ def notes(built: BuiltSource) -> Iterator[str]:
         yield f"general schedule: {built.general[0]}{f' (and {more} more: -v)' if more else ''}"
 
 
-def without_host_code(share: Share, options: Sequence[str]) -> Iterator[str]:
+def without_host_code(contribution: Contribution, options: Sequence[str]) -> Iterator[str]:
     """What the interfaces for other languages, by the options that ask for them, lack: kernels that Python launches."""
-    kernels = [name for name in share.built.functions if name not in share.functions]
+    kernels = [name for name in contribution.built.functions if name not in contribution.functions]
     if kernels and options:
         yield f"without host code, and so left out by {' and '.join(options)}: {', '.join(kernels)}"
 
@@ -55,7 +55,7 @@ def tell_notes(result: BuildResult, before: Sequence[str], tell: Reporter) -> No
 def tell_details(contents: Sequence[Content], tell: Reporter) -> None:
     """What ``-v`` shows of each source, also where nothing had to be done."""
     for each in contents:
-        for detail in each.share.details:
+        for detail in each.contribution.details:
             tell.detail(f"{each.path}: {detail}")
 
 

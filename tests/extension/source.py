@@ -217,5 +217,5 @@ def render(made: PackageSpec, sources: Sequence[CompiledSource], templates: file
 def content(made: CompiledSource) -> Content:
     """The source as it is packaged."""
     blob = made.fatbin.data if made.fatbin else None
-    share = jobresults.Reader().share(made)
-    return Content(made.path, share, blob, tuple(code.assembly for code in made.host), lambda: made)
+    contribution = jobresults.Reader().contribution(made)
+    return Content(made.path, contribution, blob, tuple(code.assembly for code in made.host), lambda: made)
