@@ -141,6 +141,7 @@ TENSOR_CORES = {
     "parts": ("mk,kn->mn", {"m": 17, "n": 24, "k": 776}),
     "odd": ("mk,kn->mn", {"m": 35, "n": 67, "k": 33}),
     "odd_and_long": ("mk,nk->mn", {"m": 18, "n": 21, "k": 1031}),
+    "words_across": ("bmk,bkn->bmn", {"b": 2, "m": 35, "n": 80, "k": 200}),
     "odd_batch": ("bkm,nk->bmn", {"b": 3, "m": 7, "n": 19, "k": 17}),
 }
 
@@ -158,6 +159,9 @@ TENSOR_CORES = {
         ("few_rows", "bf16"),
         ("few_rows_by_columns", "i8"),
         ("parts", "f16"),
+        ("words_across", "i8"),
+        ("words_across", "f8E4M3FN"),
+        ("odd_batch", "i8"),
         ("plain", "f8E4M3FN"),
         ("odd", "f8E5M2"),
     ],

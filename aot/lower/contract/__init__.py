@@ -10,7 +10,8 @@ covers.
 ``wgmma``       kernels on Hopper's tensor cores
 ``mma``         kernels on tensor cores by ``mma.sync``
 ``simt``        kernels on ordinary units, and for one row
-``packing``     factors that asynchronous copies cannot read are copied first, some through ``turning``
+``packing``     factors that asynchronous copies cannot read are copied first, some through ``turning``, bytes through
+                ``turnedbytes``
 ``codegen``     what kernels are written with
 """
 

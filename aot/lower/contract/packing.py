@@ -22,7 +22,7 @@ from aot.lower.contract import turning
 from aot.lower.contract.codegen import operand, unaligned
 from aot.lower.contract.codegen.instructions import CHUNK, Kind
 from aot.lower.contract.codegen.words import Word
-from aot.lower.contract.products import epilogue
+from aot.lower.contract.products import epilogue, problem
 from aot.lower.contract.products.problem import Factor, address, all_of, any_of
 from aot.lower.fast.regions import bodies
 from aot.lower.fast.regions.accesses import store_vector
@@ -118,6 +118,7 @@ def _buffer(copy: _Copy) -> ir.Value:
 def _planned(given: Given, kind: Kind, needless: ir.Value | bool) -> _Copy:
     factor, (batch, outer, k) = given.factor, given.extents
     turned = factor.turned and kind.bytes == 2
+    turns = factor.turned and not turned
     rows, columns = (k, outer) if turned else (outer, k)
     lanes = CHUNK // kind.bytes
     own = [
@@ -131,7 +132,8 @@ def _planned(given: Given, kind: Kind, needless: ir.Value | bool) -> _Copy:
     place = (outside, Word(rows.value), Word(columns.value), vectors, _pitch(columns, kind.bytes))
     plain = same and turned == factor.turned and factor.strides[-1].static == 1 and factor.has_address
     start = address(factor.memory) if plain else None
-    return _Copy(factor, *place, lanes, start, element, turned, needless)
+    wide = turns and all_of([problem.is_multiple(rows, lanes), problem.is_wide(factor.memory, factor.strides)])
+    return _Copy(factor, *place, lanes, wide, start, element, turned, needless)
 
 
 def _pitch(columns: Extent, size: int) -> Extent:

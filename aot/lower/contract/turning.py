@@ -1,7 +1,7 @@
 """A factor copied into rows along ``k`` where memory runs along its other loop: through tiles in shared memory.
 
-In: a Copy, and the buffer. Out: a ``gpu.launch``. Memory is read and written in whole lines; rows of a tile are an
-element longer, so that neither meets a bank often.
+In: a Copy, and the buffer. Out: a ``gpu.launch``. Memory is read and written in whole lines; in shared memory neither
+meets a bank often: rows of words are an element longer there, bytes are turned in registers (``turnedbytes``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, memref
 
+from aot.lower.contract import turnedbytes
 from aot.lower.contract.codegen.words import Word
 from aot.lower.contract.products import epilogue
 from aot.lower.contract.products.problem import Factor
+from aot.lower.contract.turnedbytes import ROWS, THREADS
 from aot.lower.fast.regions import bodies
 from aot.lower.fast.regions.accesses import store_vector
 from aot.lower.fast.regions.places import Extent
@@ -23,11 +25,8 @@ from aot.lower.hostmodule import rtcalls
 from aot.lower.launches import branches, tiling
 from aot.tiling import CONTRACTIONS
 
-_THREADS = 256
-_ROWS = 64
-"""Of the buffer, in a tile."""
-_BYTES = 128
-"""Of a row of the buffer, in a tile; twice as many where elements are wider than a byte."""
+_DEEP = 64
+"""Elements of a row of the buffer, in a tile, where they are wider than a byte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,81 +44,106 @@ class Copy:
     pitch: Extent
     """Elements from one row of the buffer to the next."""
     lanes: int
+    wide: ir.Value | bool
+    """Whether the factor's contiguous loop is read in whole vectors, aligned."""
+
+    @property
+    def is_bytes(self) -> bool:
+        return rtcalls.storage_bytes(self.factor.element) == 1
 
     @property
     def deep(self) -> int:
         """Elements of a row of the buffer, in a tile."""
-        size = rtcalls.storage_bytes(self.factor.element)
-        return _BYTES if size == 1 else 2 * _BYTES // size
+        return turnedbytes.DEEP if self.is_bytes else _DEEP
 
     @property
     def shape(self) -> tuple[int, int]:
         """Of a tile in shared memory."""
-        return self.deep, _ROWS + 1
+        return self.deep, ROWS + (not self.is_bytes)
+
+    def matrix(self, number: Word) -> list[ir.Value]:
+        """Indices of the loops around the product."""
+        found: list[ir.Value] = []
+        for extent in reversed(self.batch):
+            found.insert(0, (number % extent).value)
+            number = number // extent
+        return found
+
+    def read(self, batch: Sequence[ir.Value], row: Word, column: Word) -> ir.Value:
+        """An element of the buffer; zero behind the factor's last column. Rows behind its last one nobody writes."""
+        inside = (row.least(self.rows - 1), column.least(self.columns - 1))
+        at = self.factor.indices(list(batch), *(each.value for each in inside))
+        value = memref.LoadOp(self.factor.memory, at).result
+        return arith.SelectOp(column.below(self.columns), value, epilogue.zero(self.factor.element)).result
+
+    def put(self, values: ir.Value, plane: Word, row: Word, vector: Word, buffer: ir.Value) -> None:
+        """Store a vector of the buffer, if it has one there."""
+        inside = arith.AndIOp(row.below(self.rows), vector.below(self.vectors)).result
+        target = (plane * self.rows + row) * Word(self.pitch.value) + vector * self.lanes
+        with branches.guard(inside):
+            store_vector(values, buffer, [target.value])
+
+
+@dataclass(frozen=True, eq=False)
+class Corner:
+    """A tile's place."""
+
+    plane: Word
+    """Number of the matrix."""
+    row: Word
+    column: Word
+    """Of the buffer."""
 
 
 def launch(copy: Copy, buffer: ir.Value) -> None:
     """Emit the launch at the insertion point."""
     size = copy.shape[0] * copy.shape[1] * rtcalls.storage_bytes(copy.factor.element)
     across, one = copy.columns.tiles(copy.deep), rtcalls.index(1)
-    blocks = copy.rows.tiles(_ROWS) * across
+    blocks = copy.rows.tiles(ROWS) * across
     for each in copy.batch:
         blocks = blocks * each
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), size).result
-    sizes = ((blocks.value, one, one), (rtcalls.index(_THREADS), one, one))
+    sizes = ((blocks.value, one, one), (rtcalls.index(THREADS), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
-    tiling.mark(op, CONTRACTIONS, 0, "turn", {"rows": _ROWS, "columns": copy.deep, "threads": _THREADS})
+    tiling.mark(op, CONTRACTIONS, 0, "turn", {"rows": ROWS, "columns": copy.deep, "threads": THREADS})
     body = op.regions[0].blocks[0]
     with ir.InsertionPoint(body):
         end = gpu.TerminatorOp()
     with ir.InsertionPoint(end):
         number, thread = Word(body.arguments[0]), Word(body.arguments[3])
         rest, column = number // across, number % across * copy.deep
-        down = copy.rows.tiles(_ROWS)
-        plane, row = rest // down, rest % down * _ROWS
-        kept = _read(copy, thread, (plane, row, column))
-        gpu.BarrierOp()
-        _write(copy, thread, (plane, row, column), kept, buffer)
+        down = copy.rows.tiles(ROWS)
+        plane, row = rest // down, rest % down * ROWS
+        corner = Corner(plane, row, column)
+        if copy.is_bytes:
+            turnedbytes.emit(copy, thread, corner, buffer)
+        else:
+            _emit(copy, thread, corner, buffer)
 
 
-Corner = tuple[Word, Word, Word]
-"""Number of the matrix; row and column of the buffer."""
-
-
-def _read(copy: Copy, thread: Word, corner: Corner) -> ir.Value:
-    """Bring a tile to shared memory: all is on its way before anything waits for it. Its memory."""
-    plane, row, column = corner
+def _emit(copy: Copy, thread: Word, corner: Corner, buffer: ir.Value) -> None:
+    """A tile of elements that are wider than a byte."""
     kind = ir.MemRefType.get(copy.shape, copy.factor.element, memory_space=ir.Attribute.parse(exchange.SHARED))
     kept = memref.ViewOp(kind, exchange.shared_memory(), rtcalls.index(0), []).result
-    near, far, step = thread % _ROWS, thread // _ROWS, _THREADS // _ROWS
-    batch: list[ir.Value] = []
-    for extent in reversed(copy.batch):
-        batch.insert(0, (plane % extent).value)
-        plane = plane // extent
+    _read(copy, thread, corner, kept)
+    gpu.BarrierOp()
+    _write(copy, thread, corner, kept, buffer)
+
+
+def _read(copy: Copy, thread: Word, corner: Corner, kept: ir.Value) -> None:
+    """Bring it to shared memory: all is on its way before anything waits for it."""
+    near, far, step = thread % ROWS, thread // ROWS, THREADS // ROWS
+    batch = copy.matrix(corner.plane)
     places = [far + first for first in range(0, copy.deep, step)]
-    values = [_element(copy, batch, row + near, column + place) for place in places]
+    values = [copy.read(batch, corner.row + near, corner.column + place) for place in places]
     for place, value in zip(places, values, strict=True):
         memref.StoreOp(value, kept, [place.value, near.value])
-    return kept
-
-
-def _element(copy: Copy, batch: Sequence[ir.Value], row: Word, column: Word) -> ir.Value:
-    """An element of the buffer; zero behind the factor's last column. Rows behind the last one are never written."""
-    inside = (row.least(copy.rows - 1), column.least(copy.columns - 1))
-    at = copy.factor.indices(list(batch), *(each.value for each in inside))
-    value = memref.LoadOp(copy.factor.memory, at).result
-    return arith.SelectOp(column.below(copy.columns), value, epilogue.zero(copy.factor.element)).result
 
 
 def _write(copy: Copy, thread: Word, corner: Corner, kept: ir.Value, buffer: ir.Value) -> None:
-    plane, row, column = corner
     across = copy.deep // copy.lanes
-    for first in range(0, _ROWS * across, _THREADS):
+    for first in range(0, ROWS * across, THREADS):
         near, far = thread % across, (thread + first) // across
-        vector = column // copy.lanes + near
-        inside = arith.AndIOp((row + far).below(copy.rows), vector.below(copy.vectors)).result
         places = [near * copy.lanes + lane for lane in range(copy.lanes)]
         values = bodies.pack([memref.LoadOp(kept, [place.value, far.value]).result for place in places])
-        target = (plane * copy.rows + row + far) * Word(copy.pitch.value) + vector * copy.lanes
-        with branches.guard(inside):
-            store_vector(values, buffer, [target.value])
+        copy.put(values, corner.plane, corner.row + far, corner.column // copy.lanes + near, buffer)
