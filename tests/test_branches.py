@@ -80,3 +80,16 @@ def test_a_guard_holds_what_is_emitted_in_it(condition: Any, expected: list[Any]
         put(1)
 
     assert emitted(emit) == expected
+
+
+def test_values_of_one_of_two_ways() -> None:
+    """What a way gives is yielded in its branch, and values that stay come from outside."""
+    with mlir.context() as ctx:
+        module = mlir.parse(b"func.func @f(%a: i1, %old: i32) { return }", "test.mlir", ctx)
+        block = module.body.operations[0].regions[0].blocks[0]
+        condition, old = block.arguments
+        with ir.InsertionPoint.at_block_terminator(block), ir.Location.unknown():
+            (found,) = branches.changed(condition, [old], lambda: [arith.AddIOp(old, old).result])
+        mlir.verify(module, "test")
+        then, otherwise = (list(each.blocks[0].operations)[-1].operands[0] for each in found.owner.regions)
+        assert (then.owner.name, otherwise) == ("arith.addi", old)

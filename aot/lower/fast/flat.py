@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, memref, scf
+from mlir.dialects import arith, memref
 
 from aot.lower.fast.region import Node, Source
 from aot.lower.fast.regions import bodies, places
@@ -21,6 +21,7 @@ from aot.lower.fast.regions.accesses import load_vector
 from aot.lower.fast.regions.places import Place
 from aot.lower.fast.rowwise.chunks import Chunk, Evaluator
 from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches
 
 
 @dataclass
@@ -60,12 +61,12 @@ class FlatEvaluator(Evaluator):
         if self.whole is False:
             return self._one_by_one(found, digits)
         kinds = [ir.VectorType.get([self.width], place.element) for place in found]
-        choice = scf.IfOp(self.whole, kinds, has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp([self._spread(self._neighbours(place, digits)) for place in found])
-        with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp(self._one_by_one(found, digits))
-        return list(choice.results)
+        return branches.chosen(
+            self.whole,
+            kinds,
+            lambda: [self._spread(self._neighbours(place, digits)) for place in found],
+            lambda: self._one_by_one(found, digits),
+        )
 
     def _neighbours(self, place: Place, digits: Sequence[ir.Value]) -> ir.Value:
         """Elements that differ in the innermost loop; one where they are the same."""

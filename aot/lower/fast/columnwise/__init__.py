@@ -2,6 +2,7 @@
 
 Columns            ``columns``, ``columnshape``, ``columnkernel``
 Everything to one  ``totals``
+Both               ``running`` (values)
 Transposes         ``transposes``, ``transposecode``
 """
 

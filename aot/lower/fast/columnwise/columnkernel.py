@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
 from aot.lower.fast.columnwise.columnshape import Form, Shape, Turns
+from aot.lower.fast.columnwise.running import combined, counted
 from aot.lower.fast.region import FULL, Member
 from aot.lower.fast.regions import bodies, places
 from aot.lower.fast.regions.accesses import load_vector, store_vector
@@ -115,7 +117,7 @@ class ColumnKernel:
         with ir.InsertionPoint(loop.body):
             done = list(loop.inner_iter_args)
             for each in elements(self._rows(loop.induction_variable)):
-                done = _combine(self.members, done, each)
+                done = combined(self.members, done, each)
             scf.YieldOp(done)
         return self._down(self._last_turn(turns, block, elements, list(loop.results)))
 
@@ -135,21 +137,15 @@ class ColumnKernel:
         mine, rows = arith.CmpIOp(arith.CmpIPredicate.eq, turns.last, block).result, turns.rows
         last = self._rows(turns.whole)
         some = arith.CmpIOp(arith.CmpIPredicate.ult, last[0].number, rows).result
-        branch = scf.IfOp(arith.AndIOp(mine, some).result, [value.type for value in running], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            # Behind the last row that one is read again, and not counted. What is counted is asked after all loads:
-            # there are not predicates enough to keep the answers, and loads would wait for each other.
+
+        def last_rows() -> list[ir.Value]:
+            # Behind the last row that one is read again, and not counted.
             number = arith.SubIOp(rows, rtcalls.index(1)).result
             final = Row(number, arith.MulIOp(number, self.job.space.columns.value).result)
-            done, found = running, list(elements([row.at_most(final) for row in last]))
-            for row, each in zip(last, found, strict=True):
-                here = arith.CmpIOp(arith.CmpIPredicate.ult, row.number, rows).result
-                together = _combine(self.members, done, each)
-                done = [arith.SelectOp(here, new, old).result for new, old in zip(together, done, strict=True)]
-            scf.YieldOp(done)
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp(running)
-        return list(branch.results)
+            found = list(elements([row.at_most(final) for row in last]))
+            return counted(self.members, running, zip((row.number for row in last), found, strict=True), rows)
+
+        return branches.changed(arith.AndIOp(mine, some).result, running, last_rows)
 
     def _down(self, running: list[ir.Value]) -> list[ir.Value]:
         """The first thread of each column combines what those below it have: halves, then halves of those.
@@ -167,34 +163,26 @@ class ColumnKernel:
             wanted = arith.CmpIOp(arith.CmpIPredicate.uge, rtcalls.index(half), self.shape.lanes).result
             there = arith.CmpIOp(arith.CmpIPredicate.ult, rtcalls.index(half), self.shape.threads).result
             wanted = arith.AndIOp(wanted, there).result
-            step = scf.IfOp(wanted, [value.type for value in running], has_else=True)
-            with ir.InsertionPoint(step.then_block):
-                if half >= WARP:
-                    scf.YieldOp(self._halved(running, kept, half))
-                else:
-                    scf.YieldOp(_combine(self.members, running, [exchange.partners(value, half) for value in running]))
-            with ir.InsertionPoint(step.else_block):
-                scf.YieldOp(running)
-            running = list(step.results)
+            running = branches.changed(wanted, running, partial(self._halved, running, kept, half))
             half //= 2
         return running
 
     def _halved(self, running: list[ir.Value], kept: list[ir.Value], half: int) -> list[ir.Value]:
-        """The upper half of the threads leaves its values to the lower one."""
+        """The lower half of the threads takes what the upper one has, within a warp from its registers."""
+        if half < WARP:
+            return combined(self.members, running, [exchange.partners(value, half) for value in running])
         upper = arith.CmpIOp(arith.CmpIPredicate.uge, self.thread, rtcalls.index(half)).result
         with branches.guard(upper):
             for value, memory in zip(running, kept, strict=True):
                 memref.StoreOp(value, memory, [self.thread])
         gpu.BarrierOp()
         lower = arith.CmpIOp(arith.CmpIPredicate.ult, self.thread, rtcalls.index(half)).result
-        choice = scf.IfOp(lower, [value.type for value in running], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
+
+        def together() -> list[ir.Value]:
             there = bodies.plus(self.thread, half)
-            other = [memref.LoadOp(memory, [there]).result for memory in kept]
-            scf.YieldOp(_combine(self.members, running, other))
-        with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp(running)
-        return list(choice.results)
+            return combined(self.members, running, [memref.LoadOp(memory, [there]).result for memory in kept])
+
+        return branches.changed(lower, running, together)
 
     def finish(self, results: list[ir.Value]) -> None:
         """The results, and what the other members make of them."""
@@ -234,16 +222,6 @@ def _neutral(member: Member, start: Sequence[ir.Value], width: int) -> list[ir.V
     if member.reducer.search is not None:
         return list(start)
     return [bodies.broadcast(value, width) for value in member.reducer.neutral(start)]
-
-
-def _combine(members: Sequence[Member], one: Sequence[ir.Value], other: Sequence[ir.Value]) -> list[ir.Value]:
-    done: list[ir.Value] = []
-    for member in members:
-        assert member.reducer is not None
-        size = len(member.operation.outputs)
-        first = len(done)
-        done += member.reducer.combine(one[first : first + size], other[first : first + size])
-    return done
 
 
 def shared_bytes(job: Job, width: int, form: Form) -> int:

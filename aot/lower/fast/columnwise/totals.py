@@ -16,6 +16,7 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith, gpu, memref, scf
 
+from aot.lower.fast.columnwise.running import combined, counted
 from aot.lower.fast.region import FULL, Product, Region
 from aot.lower.fast.regions import bodies, places
 from aot.lower.fast.rowwise import rowstores
@@ -153,12 +154,7 @@ class _Kernel:
 
     def combine(self, one: Sequence[ir.Value], other: Sequence[ir.Value]) -> list[ir.Value]:
         """Two lists of running values together."""
-        done: list[ir.Value] = []
-        for member in self.members:
-            assert member.reducer is not None
-            first, behind = len(done), len(done) + len(member.operation.outputs)
-            done += member.reducer.combine(one[first:behind], other[first:behind])
-        return done
+        return combined(self.members, one, other)
 
     def own(self, blocks: ir.Value) -> list[ir.Value]:
         """What the thread's own elements give."""
@@ -174,12 +170,8 @@ class _Kernel:
             scf.YieldOp([arith.AddIOp(loop.induction_variable, blocks).result, *done])
         following, *running = loop.results
         mine = arith.CmpIOp(arith.CmpIPredicate.eq, following, whole).result
-        branch = scf.IfOp(mine, [value.type for value in running], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            scf.YieldOp(self._last(running, self._vectors(whole), vectors))
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp(running)
-        return self._left(self._joined(list(branch.results)), mine, vectors)
+        running = branches.changed(mine, running, lambda: self._last(running, self._vectors(whole), vectors))
+        return self._left(self._joined(running), mine, vectors)
 
     def _vectors(self, turn: ir.Value) -> list[ir.Value]:
         """Numbers of the thread's vectors."""
@@ -205,24 +197,15 @@ class _Kernel:
         return found
 
     def _last(self, running: list[ir.Value], vectors: Sequence[ir.Value], count: ir.Value) -> list[ir.Value]:
-        """The turn that has not all of its vectors: instead of others the last one is read, and not counted again.
-
-        What is counted is asked after all loads: for more answers than there are predicates, loads would wait.
-        """
+        """The turn that has not all of its vectors: instead of others the last one is read, and not counted again."""
         some = arith.CmpIOp(arith.CmpIPredicate.ugt, count, rtcalls.index(0)).result
-        branch = scf.IfOp(some, [value.type for value in running], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
+
+        def last() -> list[ir.Value]:
             final = arith.SubIOp(count, rtcalls.index(1)).result
             found = self._elements(self.code, [arith.MinUIOp(vector, final).result for vector in vectors])
-            done = running
-            for vector, each in zip(vectors, found, strict=True):
-                here = arith.CmpIOp(arith.CmpIPredicate.ult, vector, count).result
-                together = self.combine(done, each)
-                done = [arith.SelectOp(here, new, old).result for new, old in zip(together, done, strict=True)]
-            scf.YieldOp(done)
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp(running)
-        return list(branch.results)
+            return counted(self.members, running, zip(vectors, found, strict=True), count)
+
+        return branches.changed(some, running, last)
 
     def _joined(self, running: Sequence[ir.Value]) -> list[ir.Value]:
         """One result from the elements of vectors: pairs, then pairs of pairs."""
@@ -239,13 +222,12 @@ class _Kernel:
             return running
         column = arith.AddIOp(arith.MulIOp(vectors, rtcalls.index(self.width)).result, self.thread).result
         here = arith.CmpIOp(arith.CmpIPredicate.ult, column, columns.value).result
-        branch = scf.IfOp(arith.AndIOp(mine, here).result, [value.type for value in running], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
+
+        def left() -> list[ir.Value]:
             (element,) = self._elements(self._code(1), [column])
-            scf.YieldOp(self.combine(running, element))
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp(running)
-        return list(branch.results)
+            return self.combine(running, element)
+
+        return branches.changed(arith.AndIOp(mine, here).result, running, left)
 
     def exchanged(self, running: list[ir.Value]) -> list[ir.Value]:
         """What all threads of the block have together."""

@@ -37,8 +37,7 @@ def evaluate(
 
     ``known``: conditions of the body that always hold, or never.
     """
-    values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
-    values |= {condition: _truth(holds) for condition, holds in known.items()}
+    values = _given(body, arguments, known)
     for op in needed(body, wanted, known):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
@@ -68,8 +67,7 @@ def evaluate_vector(
     What all elements share may be given as one scalar; what depends on such values only is computed once.
     ``approximate``: nothing but narrow floats come out of it in the end.
     """
-    values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
-    values |= {condition: _truth(holds) for condition, holds in known.items()}
+    values = _given(body, arguments, known)
     for op in needed(body, wanted, known):
         if op.name == "linalg.index":
             values[op.results[0]] = index(ir.IntegerAttr(op.attributes["dim"]).value)
@@ -88,6 +86,14 @@ def evaluate_vector(
             operands = [_spread(value, width) for value in operands]
         values.update(zip(op.results, like(op, operands), strict=True))
     return [_spread(values.get(value, value), width) for value in wanted]
+
+
+def _given(
+    body: ir.Block, arguments: Sequence[ir.Value | None], known: Mapping[ir.Value, bool]
+) -> dict[ir.Value, ir.Value]:
+    """Values that are there before any operation."""
+    values = {own: given for own, given in zip(body.arguments, arguments, strict=True) if given is not None}
+    return values | {condition: _truth(holds) for condition, holds in known.items()}
 
 
 def _spread(value: ir.Value, width: int) -> ir.Value:

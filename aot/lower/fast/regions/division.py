@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, math, scf
+from mlir.dialects import arith, math
 
 from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches
 
 _WORD = 32
 
@@ -61,13 +62,15 @@ class Divisor:
 
     def quotient(self, number: ir.Value) -> ir.Value:
         """In a kernel."""
-        choice = scf.IfOp(self.small, [number.type], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
+
+        def multiplied() -> list[ir.Value]:
             low = arith.IndexCastUIOp(self.multiplier.type, number).result
             high = arith.MulUIExtendedOp(low, self.multiplier).high
             rest = arith.ShRUIOp(arith.SubIOp(low, high).result, self.first).result
             found = arith.ShRUIOp(arith.AddIOp(high, rest).result, self.second).result
-            scf.YieldOp([arith.IndexCastUIOp(number.type, found).result])
-        with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp([arith.DivUIOp(number, self.extent).result])
-        return choice.results[0]
+            return [arith.IndexCastUIOp(number.type, found).result]
+
+        def divided() -> list[ir.Value]:
+            return [arith.DivUIOp(number, self.extent).result]
+
+        return branches.chosen(self.small, [number.type], multiplied, divided)[0]

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, math, scf, vector
+from mlir.dialects import arith, math, vector
 
 from aot import mlir
+from aot.lower.launches import branches
 
 _LEAST, _LARGER = 2.0**-64, 2.0**64
 """Smaller divisors are made so many times larger."""
@@ -40,14 +41,13 @@ def divided(operands: Sequence[ir.Value]) -> ir.Value:
     kind = ir.VectorType(dividend.type)
     size = math.AbsFOp(divisor).result
     small = arith.CmpFOp(arith.CmpFPredicate.OLT, size, _number(divisor, _LEAST)).result
-    choice = scf.IfOp(small, [kind], has_else=True)
-    with ir.InsertionPoint(choice.then_block):
+
+    def raised() -> list[ir.Value]:
         larger = _number(divisor, _LARGER)
-        raised = arith.MulFOp(dividend, vector.BroadcastOp(kind, larger).result).result
-        scf.YieldOp([_corrected(raised, arith.MulFOp(divisor, larger).result)])
-    with ir.InsertionPoint(choice.else_block):
-        scf.YieldOp([_corrected(dividend, divisor)])
-    return choice.results[0]
+        above = arith.MulFOp(dividend, vector.BroadcastOp(kind, larger).result).result
+        return [_corrected(above, arith.MulFOp(divisor, larger).result)]
+
+    return branches.chosen(small, [kind], raised, lambda: [_corrected(dividend, divisor)])[0]
 
 
 def _number(like: ir.Value, value: float) -> ir.Value:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith, memref, scf
+from mlir.dialects import arith, memref
 
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, Member, Node, Product, Region, Source
 from aot.lower.fast.regions import bodies, places
 from aot.lower.fast.regions.accesses import load_vector
 from aot.lower.fast.regions.places import Place, Space
 from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches
 
 EXACT, MASKED, SHIFTED = "exact", "masked", "shifted"
 
@@ -206,13 +207,12 @@ class Evaluator:
         """A vector that is aligned in rows that are; there are such rows in most arrays."""
         assert self.head is not None
         plain = arith.CmpIOp(arith.CmpIPredicate.eq, self.head, rtcalls.index(0)).result
-        choice = scf.IfOp(plain, [ir.VectorType.get([self.width], place.element)], has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp([self._vector(place.memory, self.address(place, column))])
-        with ir.InsertionPoint(choice.else_block):
-            apart = [self._scalar(place, bodies.plus(column, number)) for number in range(self.width)]
-            scf.YieldOp([bodies.pack(apart)])
-        return choice.results[0]
+        return branches.chosen(
+            plain,
+            [ir.VectorType.get([self.width], place.element)],
+            lambda: [self._vector(place.memory, self.address(place, column))],
+            lambda: [bodies.pack([self._scalar(place, bodies.plus(column, number)) for number in range(self.width)])],
+        )[0]
 
     def address(self, place: Place, column: ir.Value) -> list[ir.Value]:
         """Indices of an element."""

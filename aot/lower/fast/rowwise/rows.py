@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import arith, gpu, memref, scf
+from mlir.dialects import arith, gpu, memref
 
 from aot.lower.fast.region import COLUMN, FULL, Member, Node, Product, Source
 from aot.lower.fast.regions.reducers import equal
@@ -26,6 +26,7 @@ from aot.lower.fast.rowwise.rowchunks import Part, Work
 from aot.lower.fast.rowwise.rowjob import REGISTERS, SHARED, Job, Tile, needed, shared_bytes, threads
 from aot.lower.fast.rowwise.tallies import Earlier, Found, Tally, joined, tally
 from aot.lower.hostmodule import rtcalls
+from aot.lower.launches import branches
 from aot.targets.arch import WARP
 
 _BLOCK_SIZE = 9
@@ -230,16 +231,15 @@ class RowKernel:
         here = equal(best, own)
         if turn is not None:
             here = arith.AndIOp(here, one.has(turn)).result
-        branch = scf.IfOp(here, [one.number, best.type], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
+
+        def places() -> list[ir.Value]:
             chunks = self.chunks
             if turn is not None:
                 chunks = self.deal.turn(arith.IndexCastOp(ir.IndexType.get(), turn).result, self.tile.vectors)
                 self.code.prefetch(sources, chunks)
-            scf.YieldOp(one.places(best, chunks))
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp([one.none, best])
-        mine = list(branch.results)
+            return one.places(best, chunks)
+
+        mine = branches.chosen(here, [one.number, best.type], places, lambda: [one.none, best])
         if self.edge is not None:
             edge = self._tallies(self.edge.code, [one.member])[0]
             assert isinstance(edge, Found)
