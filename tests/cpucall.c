@@ -94,6 +94,13 @@ void aot_rt_assert(_Bool ok, int32_t message) {
   if (!ok) fail("assertion", message);
 }
 
+_Noreturn void aot_rt_refuse(int32_t message, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
+  if (inside) { fprintf(stderr, "cpucall: refused in a parallel body\n"); abort(); }
+  snprintf(error_text, sizeof error_text, "refused %d %lld %lld %lld %lld %lld", message, (long long)a, (long long)b, (long long)c,
+           (long long)d, (long long)e);
+  longjmp(unwind, 1);
+}
+
 typedef void (*body_type)(int64_t, int64_t, void *);
 typedef struct { body_type body; void *context; int64_t begin, end; } part;
 static void *run(void *argument) {

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import cpuslots
-from cpurun import CallError, linked, scratch
+from cpurun import CallError, linked, scratch, told
 
 from aot import host, mlir
 from aot.lower import cpu, tensor
@@ -75,7 +75,7 @@ class Program:
         results = [] if error else cpuslots.results((self.library, "cpucall_results"), function, arguments, keep)
         swept = self.library.cpucall_sweep()
         if error:
-            raise CallError(error.decode())
+            raise CallError(told(error, self.messages))
         return Outcome(results, swept, regions, self.library.cpucall_allocations())
 
 

@@ -124,6 +124,12 @@ void aot_rt_assert(_Bool ok, int32_t message) {
   if (!ok) fail("assertion", message);
 }
 
+_Noreturn void aot_rt_refuse(int32_t message, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
+  snprintf(error_text, sizeof error_text, "refused %d %lld %lld %lld %lld %lld", message, (long long)a, (long long)b, (long long)c,
+           (long long)d, (long long)e);
+  longjmp(unwind, 1);
+}
+
 /* libgcc 12 has no conversion to bf16; it travels in the register of a _Float16. */
 _Float16 __truncsfbf2(float value) {
   uint32_t bits;

@@ -58,7 +58,7 @@ _TO_LLVM = (
 
 
 class CallError(Exception):
-    """The call failed as it would in a package: an assertion, a negative size."""
+    """The call failed as it would in a package: an assertion, a check of aot's own, a negative size."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,19 @@ class Program:
                 _span(value)[:] = numpy.frombuffer(ctypes.string_at(words[0], _span(value).size), "u1")
         swept = self.library.cpurun_sweep()
         if error:
-            raise CallError(error.decode())
+            raise CallError(told(error, self.lowered.messages))
         return Outcome(results, swept, self.library.cpurun_allocations(), self.library.cpurun_loads())
+
+
+def told(error: bytes, messages: Sequence[str]) -> str:
+    """What a package would say, of a check of aot's own with its numbers; of others the runtime's words."""
+    what, *numbers = error.decode().split()
+    if what != "refused":
+        return error.decode()
+    text = messages[int(numbers[0])]
+    for number in numbers[1:]:
+        text = text.replace("{}", number, 1)
+    return f"refused: {text}"
 
 
 def build(source: str, *, backwards: bool = False, options: tensor.Options | None = None) -> Program:

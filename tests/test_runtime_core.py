@@ -130,6 +130,12 @@ def test_more_buffers_than_the_frame_has_room_for(core: Core) -> None:
         pytest.param("host 4 | free $0", E_INTERNAL, "does not own", id="free of host memory"),
         pytest.param("alloc 4 | hostfree $0", E_INTERNAL, "does not own", id="host free of device memory"),
         pytest.param("alloc 4 | assert 0 0", E_ASSERT, "sizes differ", id="host assertion"),
+        pytest.param(
+            "alloc 4 | refuse 1 -1 9223372036854775807 3 4 5",
+            E_SIZE,
+            "x (-1) and 9223372036854775807 of 34 {5} in a{}.mlir, {}",
+            id="numbers in a text",
+        ),
         pytest.param("alloc 4 | host 4 | oops 3", E_INTERNAL, "oops 3", id="any error"),
         pytest.param("failresult -5 | result 0 4", -5, "no memory for result 0", id="callback fails"),
     ],

@@ -163,9 +163,19 @@ def attention(e: Mapping[Dim, int]) -> str:
     return "" if e[1, 1] == e[2, 1] else "lengths differ"
 
 
+def numbered(e: Mapping[Dim, int]) -> str:
+    """A slice in a loop, which is as long as another extent, and leaves nothing if that is this one."""
+    size, extent = e[1, 1], e[0, 1]
+    return (
+        ""
+        if size == extent
+        else f"a slice (offset 0, size {size}) leaves dimension 1 of a buffer ({extent}) (s.mlir:3)"
+    )
+
+
 ONE, TWO, THREE = (None,), (None, None), (None, None, None)
-EQUAL_HEADS = "dimension 0 of 'b' must be dimension 0 of 'a'"
-TOO_SMALL = "dimension 0 of 'a' is too small for the window that runs over it"
+EQUAL_HEADS = "extent 0 of 'b' (11) is not extent 0 of 'a' (7)"
+TOO_SMALL = "extent 0 of 'a' (7) is too small for the window that runs over it to (index 20)"
 ASKED: list[tuple[str, list[tuple[int | None, ...]], dims.Ask, str]] = [
     ("one dimension", [ONE], lambda e: "", "s.f(a[m])"),
     ("nothing must agree", [ONE, ONE], lambda e: "", "s.f(a[m], b[n])"),
@@ -176,7 +186,8 @@ ASKED: list[tuple[str, list[tuple[int | None, ...]], dims.Ask, str]] = [
     ("a text of ours", [TWO, ONE], lambda e: "" if e[0, 0] == e[1, 0] else EQUAL_HEADS, "s.f(a[m,n], b[m])"),
     ("multiples of 16", [ONE], lambda e: "not a multiple" if e[0, 0] % 16 else "", "s.f(a[m])"),
     ("a window", [ONE, ONE], lambda e: "" if e[0, 0] > 2 * e[1, 0] else TOO_SMALL, "s.f(a[m], b[n])"),
-    ("a number", [TWO], lambda e: "" if e[0, 1] == 12 else "dimension 1 of 'a' must be 12", "s.f(a[m,n])"),
+    ("a number", [TWO], lambda e: "" if e[0, 1] == 12 else "extent 1 of 'a' (7) is not 12", "s.f(a[m,n])"),
+    ("a text with numbers of the call", [TWO, TWO], numbered, "s.f(a[m,n], b[k,n])"),
 ]  # fmt: skip
 
 

@@ -29,9 +29,11 @@ SCHEMES = (PRIMES, tuple(16 * n for n in range(1, 12)), tuple(64 * n for n in ra
 BUFFERS = (256,) * 11
 """Extents of functions that check nothing: they fit most tiles and blocks."""
 
-_EQUAL = re.compile(r"dimension (\d+) of '(\w+)' must be dimension (\d+) of '(\w+)'")
-_FIXED = re.compile(r"dimension (\d+) of '(\w+)' must be (\d+)\b")
-_SMALL = re.compile(r"dimension (\d+) of '(\w+)' is too small")
+_EQUAL = re.compile(r"extent (\d+) of '(\w+)' \(\d+\) is not extent (\d+) of '(\w+)'")
+_FIXED = re.compile(r"extent (\d+) of '(\w+)' \(\d+\) is not (\d+)\b")
+_SMALL = re.compile(r"extent (\d+) of '(\w+)' \(\d+\) is too small")
+_OF_THE_CALL = re.compile(r" \((?:(?:[a-z]+ )*-?\d+,? ?)+\)")
+"""Numbers in a message of aot's own that another call has otherwise: "(7)", "(offset 0, size 4)"."""
 MOST_QUESTIONS = 400
 
 
@@ -137,13 +139,18 @@ def _tried(search: _Search, classes: Partition, error: str) -> Partition | None:
     pairs = _pairs(search.signature, classes, error)
     for one, other in pairs:
         merged = _merged(classes, one, other)
-        if search.questions < MOST_QUESTIONS and search.error(merged) != error:
+        if search.questions < MOST_QUESTIONS and _differ(search.error(merged), error):
             return merged
     for first, second in combinations(pairs, 2):
         merged = _merged(_merged(classes, *first), *second)
-        if search.questions < MOST_QUESTIONS and search.error(merged) != error:
+        if search.questions < MOST_QUESTIONS and _differ(search.error(merged), error):
             return merged
     return None
+
+
+def _differ(answer: str, other: str) -> bool:
+    """Whether two answers come from two checks."""
+    return _OF_THE_CALL.sub("", answer) != _OF_THE_CALL.sub("", other)
 
 
 def _pairs(signature: Signature, classes: Partition, error: str) -> list[tuple[Dim, Dim]]:

@@ -3,7 +3,8 @@
  *   compiled host code (LLVM, from the source's MLIR)  --calls-->  aot_rt_*, mgpu*, print*   [rt_*.c, mgpu_*.c, print.c]
  *   tables.c (generated, constants only)               --describes-->  sources, functions, kernels, blobs
  *   py_*.c (CPython Limited API 3.10)                  --reads tables, checks arguments, calls entries
- *   CPU code (LLVM, of tensor-level functions)         --calls-->  aot_rt_parallel, aot_rt_result*, aot_rt_assert, memory of the host
+ *   CPU code (LLVM, of tensor-level functions)         --calls-->  aot_rt_parallel, aot_rt_result*, aot_rt_assert, aot_rt_refuse,
+ *                                                                  memory of the host
  *
  * Nothing here is exported from the extension (version script); every symbol is hidden. */
 #ifndef AOT_H
@@ -210,10 +211,12 @@ void *aot_rt_tensor_map(int64_t address, int32_t type, int32_t swizzle);
 int32_t aot_rt_serves(int32_t needs);
 /* cf.assert in host code; `message` indexes source->messages. The source is that of the frame's function. */
 void aot_rt_assert(_Bool ok, int32_t message);
+/* The call's numbers or extents are wrong, as source->messages[message] says: each {} in it is the next of the numbers. */
+_Noreturn void aot_rt_refuse(int32_t message, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e);
 /* CPU code of tensor-level functions (part of a call on arrays of the CPU). Entries are aot_cpu_entry_<source>__<function>__<variant>,
  * aot_entry with the same slots as the GPU's. Such code calls nothing but: memory (_mlir_memref_to_llvm_*, of the host, and
  * aot_rt_result_extent + _mlir_ciface_aot_rt_result, which give host memory here, aligned for the element type at least),
- * aot_rt_assert, print*, memcpy/memset/memmove, the C math library, the conversions of rt_half.c, and:
+ * aot_rt_assert, aot_rt_refuse, print*, memcpy/memset/memmove, the C math library, the conversions of rt_half.c, and:
  * aot_rt_parallel. Bodies that it runs cannot fail: they call nothing but memcpy/memset/memmove, the C math library and the
  * conversions of rt_half.c, and never aot_rt_parallel again. They need up to 512 KiB of stack. Results do not depend on how
  * iterations are split: they are independent of each other. */

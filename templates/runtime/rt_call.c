@@ -253,3 +253,24 @@ AOT_HOT void aot_rt_assert(_Bool ok, int32_t message) {
   const char *const *texts = frame->function->source->messages;
   aot_fail(AOT_E_ASSERT, "%s", texts && message >= 0 ? texts[message] : "assertion failed");
 }
+
+/* Each {} of the text becomes the next number. */
+static void fill_in(char *out, size_t size, const char *text, const int64_t *numbers, size_t count) {
+  size_t used = 0;
+  for (size_t next = 0; *text && used + 1 < size; ) {
+    if (text[0] != '{' || text[1] != '}' || next == count) { out[used++] = *text++; continue; }
+    int written = snprintf(out + used, size - used, "%lld", (long long)numbers[next++]);
+    used = (size_t)written < size - used ? used + (size_t)written : size - 1;
+    text += 2;
+  }
+  out[used] = 0;
+}
+
+_Noreturn void aot_rt_refuse(int32_t message, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e) {
+  aot_frame *frame = aot_frame_here("aot_rt_refuse");
+  const aot_source *source = frame->function->source;
+  const int64_t numbers[] = { a, b, c, d, e };
+  char text[AOT_MESSAGE_BYTES];
+  fill_in(text, sizeof text, source->messages[message], numbers, sizeof numbers / sizeof numbers[0]);
+  aot_fail(AOT_E_SIZE, "%s.%s(): %s", source->name, frame->function->name, text);
+}

@@ -772,6 +772,8 @@ def case_assertions_and_recovery() -> None:
     for x in (odd, CudaArray(F32_8[:7])):
         text = refused(RuntimeError, "the length must be even", demo.failing, x)
         assert not isinstance(text, demopkg.CudaError)
+    wrong = r"demo\.failing\(\): extent 0 of 'x' \(9\) is not -4 \(demo\.mlir:3\)$"
+    refused(ValueError, wrong, demo.failing, ExchangeArray(np.zeros(9, "f4")))
     text = refused(RuntimeError, "^five: é", demo.failing, ExchangeArray(F32_8[:5]))
     assert text.endswith("é\N{REPLACEMENT CHARACTER}"), "the text is cut within a character"
     assert content(demo.failing(even)).shape == (8,)

@@ -6,6 +6,7 @@ typedef struct { char *alloc, *aligned; int64_t offset, dims[]; } memref;
 void _mlir_ciface_aot_rt_result(bytes *out, int64_t k, int64_t size);
 void aot_rt_result_extent(int64_t k, int64_t axis, int64_t extent);
 void aot_rt_assert(_Bool ok, int32_t message);
+_Noreturn void aot_rt_refuse(int32_t message, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e);
 
 static inline float *floats(memref *x) { return (float *)x->aligned + x->offset; }
 

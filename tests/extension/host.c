@@ -80,13 +80,14 @@ void aot_entry_demo__point(void **slots) { *(float *)result(slots, 1, 0, 0, 0, 4
 /* swap(x: memref<?xf32>, y: memref<?xf32>) -> y, x */
 void aot_entry_demo__swap(void **slots) { (void)slots; }
 
-/* failing(x: tensor<?xf32>) -> tensor<?xf32>: an assertion after a result and a buffer were made */
+/* failing(x: tensor<?xf32>) -> tensor<?xf32>: an assertion, or a refusal, after a result and a buffer were made */
 void aot_entry_demo__failing(void **slots) {
   memref *x = slots[0];
   bytes buffer;
   result(slots, 1, 0, 1, x->dims, 4);
   _mlir_ciface_aot_rt_alloc(&buffer, 64);
   aot_rt_assert(x->dims[0] != 5, 0);
+  if (x->dims[0] == 9) aot_rt_refuse(2, x->dims[0], -4, 0, 0, 0);
   aot_rt_assert(x->dims[0] % 2 == 0, 1);
 }
 

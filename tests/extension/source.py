@@ -170,7 +170,7 @@ def compiled(folder: Path, compiler: str, machine: str) -> CompiledSource:
         kernels=kernels(),
         fatbin=FatBinary(BLOB, images),
         host=(HostObject(TRIPLES[machine], assembly.read_bytes()),),
-        messages=(LONG_MESSAGE, "the length must be even"),
+        messages=(LONG_MESSAGE, "the length must be even", "extent 0 of 'x' ({}) is not {} (demo.mlir:3)"),
     )
 
 

@@ -41,7 +41,7 @@ void memrefCopy(int64_t, void *, void *);
 
 static const unsigned char blob[16] __attribute__((aligned(16))) = "blob";
 static const aot_image images[] = { { "sm_80", "sm_80", "cubin" }, { "sm_90", "sm_90a", "cubin" } };
-static const char *const messages[] = { "sizes differ" };
+static const char *const messages[] = { "sizes differ", "x ({}) and {} of {}{} {{}} in a{}.mlir, {}" };
 static aot_state state, other_state;
 extern aot_source source, other_source;
 static const aot_kernel kernels[] = {
@@ -106,6 +106,8 @@ static int64_t do_map(const int64_t *a) { return words_of(aot_rt_tensor_map(a[0]
 static int64_t do_word(const int64_t *a) { return ((const int64_t *)at(a[0]))[a[1]]; }
 static int64_t do_serves(const int64_t *a) { return aot_rt_serves((int32_t)a[0]); }
 static int64_t do_assert(const int64_t *a) { aot_rt_assert(a[0] != 0, (int32_t)a[1]); return 0; }
+/* message, five numbers */
+static int64_t do_refuse(const int64_t *a) { aot_rt_refuse((int32_t)a[0], a[1], a[2], a[3], a[4], a[5]); }
 static int64_t do_host(const int64_t *a) {
   return words_of(a[1] ? _mlir_memref_to_llvm_aligned_alloc((size_t)a[1], (size_t)a[0]) : _mlir_memref_to_llvm_alloc((size_t)a[0]));
 }
@@ -203,7 +205,7 @@ static int64_t do_oops(const int64_t *a) { aot_fail(AOT_E_INTERNAL, "oops %lld",
 
 static const struct { const char *name; int64_t (*run)(const int64_t *); } commands[] = {
 #define C(name) { #name, do_##name }
-  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(serves), C(axis), C(walk), C(pixels), C(map), C(word), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
+  C(alloc), C(free), C(result), C(launch), C(other), C(load8), C(load16), C(load32), C(load64), C(assert), C(refuse), C(serves), C(axis), C(walk), C(pixels), C(map), C(word), C(host), C(hostfree), C(stream), C(sync), C(destroy), C(event),
   C(record), C(waitevent), C(eventsync), C(eventdestroy), C(gpualloc), C(gpufree), C(memcpy), C(memset32), C(memset16), C(register),
   C(unregister), C(device), C(tma), C(lowered), C(loweredcluster), C(print), C(show), C(vector), C(say), C(copy), C(poke), C(poke16), C(peek), C(token), C(value), C(emplace),
   C(tokenerror), C(iserror), C(drop), C(await), C(group), C(join), C(awaitgroup), C(then), C(thenfails), C(thendrops), C(failresult), C(oops),

@@ -66,7 +66,15 @@ class Nest:
     unsigned: frozenset[ir.Value]
     """Indices of loops that compare without a sign."""
 
-    def runs(self) -> ir.Value | None:
+    def unless_empty(self, holds: ir.Value) -> ir.Value:
+        """Whether the condition holds, or there is no iteration."""
+        runs = self._runs()
+        if runs is None:
+            return holds
+        never = arith.XOrIOp(runs, arith.ConstantOp(runs.type, 1).result).result
+        return arith.OrIOp(never, holds).result
+
+    def _runs(self) -> ir.Value | None:
         """Whether there is any iteration; None where that is sure."""
         found = None
         for index, (low, high, _) in self.indices.items():

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, cf, memref
+from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.lower.bufferization import expandshape
+from aot.lower.checks import asserts
 from aot.lower.checks.looprange import ONCE
 from aot.lower.hostmodule import rtcalls
 
@@ -56,12 +57,13 @@ def _extent(memory: ir.Value, axis: int) -> ir.Value | int:
 
 
 def _assert_product(extents: Sequence[ir.Value | int], source: Sequence[ir.Value | int]) -> None:
-    fits = arith.CmpIOp(arith.CmpIPredicate.eq, _product(extents), _product(source)).result
+    given, wanted = _product(source), _product(extents)
     for extent in extents:
         if isinstance(extent, ir.Value):
             not_negative = arith.CmpIOp(arith.CmpIPredicate.sge, extent, rtcalls.index(0)).result
-            fits = arith.AndIOp(fits, not_negative).result
-    cf.AssertOp(fits, "a reshape must keep the number of elements")
+            asserts.check(not_negative, "an extent that a reshape makes is negative ({})", extent)
+    same = arith.CmpIOp(arith.CmpIPredicate.eq, wanted, given).result
+    asserts.check(same, "what a reshape makes (size {}) is not what there is (size {})", wanted, given)
 
 
 def _product(extents: Sequence[ir.Value | int]) -> ir.Value:

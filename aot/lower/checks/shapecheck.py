@@ -3,7 +3,7 @@
 In: linalg on tensors or memrefs with dynamic extents, after fusion. Out: the same, with ``cf.assert`` in front.
 
 ``linalg.add ins(%x, %y : tensor<?xf32>, tensor<?xf32>)`` gets an assertion that both have the same number of elements:
-"dimension 0 of 'y' must be dimension 0 of 'x'". Without it the kernel would read past the end of the shorter one.
+"extent 0 of 'y' (7) is not extent 0 of 'x' (5)". Without it the kernel would read past the end of the shorter one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, cf, memref, tensor
+from mlir.dialects import arith, memref, tensor
 
 from aot import mlir
-from aot.lower.analysis import literals
-from aot.lower.checks import looprange, slicecheck
+from aot.lower.analysis import extents
+from aot.lower.checks import asserts, looprange, slicecheck
 from aot.lower.dialects import linalg
 from aot.lower.source.signature import public_functions
 from aot.model import Function
@@ -38,7 +38,7 @@ class _Axis:
     axis: int
     expression: ir.AffineExpr
     name: str
-    """As messages call it: "dimension 0 of 'x'"."""
+    """As messages call it: "extent 0 of 'x'"."""
 
     def static(self) -> int | None:
         kind = self.value.type
@@ -117,7 +117,7 @@ def _check_parts(op: ir.Operation, function: ir.Operation, signature: Function) 
         if whole.static() is not None and any(part.static() is None for part in parts):
             total = functools.reduce(lambda a, b: arith.AddIOp(a, b).result, [part.extent() for part in parts])
             same = arith.CmpIOp(arith.CmpIPredicate.eq, total, whole.extent()).result
-            cf.AssertOp(same, f"dimension {along} of {op.name} must be {whole.static()}")
+            asserts.check(same, f"extent {along} of {op.name} ({{}}) is not {whole.static()}", total)
 
 
 def _check_copy(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
@@ -139,8 +139,10 @@ def _check_copy(op: ir.Operation, function: ir.Operation, signature: Function) -
         for one, size in zip(given, _sizes(op, len(given)), strict=False):
             if isinstance(size, ir.Value) or one.static() != size:
                 wanted = size if isinstance(size, ir.Value) else _index(size)
-                same = arith.CmpIOp(arith.CmpIPredicate.eq, one.extent(), wanted).result
-                cf.AssertOp(same, f"{one.name} must be that of the slice it becomes")
+                given_extent = one.extent()
+                same = arith.CmpIOp(arith.CmpIPredicate.eq, given_extent, wanted).result
+                text = f"{one.name} ({{}}) is not that of the slice it becomes ({{}})"
+                asserts.check(same, text, given_extent, wanted)
 
 
 def _sizes(op: ir.Operation, rank: int) -> list[ir.Value | int]:
@@ -172,8 +174,10 @@ def _assert_equal(axis: _Axis, loop: _Axis) -> None:
     static = loop.static()
     if static is not None and static == axis.static():
         return
-    same = arith.CmpIOp(arith.CmpIPredicate.eq, axis.extent(), loop.extent()).result
-    cf.AssertOp(same, f"{axis.name} must be {static if static is not None else loop.name}")
+    numbers = axis.extent(), loop.extent()
+    same = arith.CmpIOp(arith.CmpIPredicate.eq, *numbers).result
+    wanted = str(static) if static is not None else f"{loop.name} ({{}})"
+    asserts.check(same, f"{axis.name} ({{}}) is not {wanted}", *numbers)
 
 
 def _assert_inside(axis: _Axis, loops: dict[int, _Axis]) -> None:
@@ -182,8 +186,10 @@ def _assert_inside(axis: _Axis, loops: dict[int, _Axis]) -> None:
         return  # the verifier has looked at it
     last = _last(axis.expression, loops)
     if last is not None:
-        inside = arith.CmpIOp(arith.CmpIPredicate.slt, last, axis.extent()).result
-        cf.AssertOp(inside, f"{axis.name} is too small for the window that runs over it")
+        extent = axis.extent()
+        inside = arith.CmpIOp(arith.CmpIPredicate.slt, last, extent).result
+        text = f"{axis.name} ({{}}) is too small for the window that runs over it to (index {{}})"
+        asserts.check(inside, text, extent, last)
 
 
 def _last(expression: ir.AffineExpr, loops: dict[int, _Axis]) -> ir.Value | None:
@@ -205,22 +211,13 @@ def _last(expression: ir.AffineExpr, loops: dict[int, _Axis]) -> ir.Value | None
 def _name(
     value: ir.Value, axis: int, number: int, op: ir.Operation, function: ir.Operation, signature: Function
 ) -> str:
-    value, axis = _shaped_like(value, axis)
     if mlir.owner(value) == function.regions[0].blocks[0]:
-        return f"dimension {axis} of '{signature.args[ir.BlockArgument(value).arg_number].name}'"
-    return f"dimension {axis} of operand {number} of {op.name}"
-
-
-def _shaped_like(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
-    """What an empty tensor has its extent from: a destination whose content nobody reads has become such a tensor."""
-    made_by = mlir.owner(value)
-    if not isinstance(made_by, ir.Operation) or made_by.name != "tensor.empty" or not value.type.is_dynamic_dim(axis):
-        return value, axis
-    size = mlir.owner(made_by.operands[sum(value.type.is_dynamic_dim(before) for before in range(axis))])
-    if not isinstance(size, ir.Operation) or size.name != "tensor.dim":
-        return value, axis
-    number = literals.whole(size.operands[1])
-    return (value, axis) if number is None else (size.operands[0], number)
+        return f"extent {axis} of '{signature.args[ir.BlockArgument(value).arg_number].name}'"
+    # What is computed has its extents from arguments: this one perhaps from a single one.
+    match list((extents.extent(value, axis) or {}).items()):
+        case [(((argument, dimension),), 1)]:
+            return f"extent {dimension} of '{signature.args[argument].name}'"
+    return f"extent {axis} of operand {number} of {op.name}"
 
 
 def _begun(value: ir.Value) -> ir.Value:

@@ -3,10 +3,10 @@
 In: functions on buffers, before deallocation. Out: the same, with ``cf.assert`` in front of such slices.
 
 ``memref.subview %x[%o] [%n] [1] : memref<?xf32>`` gets an assertion that ``%o`` and ``%n`` are not negative and
-``%o + %n`` is at most the extent: "a slice leaves dimension 0 of 'x'". An assertion in a loop would keep it from
-becoming a kernel. So slices and copies in loops are checked before the loops, for all iterations: those that are made
-in each of them, with an offset that is a sum of indices (``looprange``), and sizes that are known there. Single
-elements that host code touches once are checked, too.
+``%o + %n`` is at most the extent: "a slice (offset 3, size 4) leaves dimension 0 of 'x' (5)". An assertion in a loop
+would keep it from becoming a kernel. So slices and copies in loops are checked before the loops, for all iterations:
+those that are made in each of them, with an offset that is a sum of indices (``looprange``), and sizes that are known
+there. Single elements that host code touches once are checked, too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, cf, memref
+from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.lower.analysis import literals
-from aot.lower.checks import looprange
+from aot.lower.checks import asserts, looprange
 from aot.lower.checks.looprange import Nest, value_of
 from aot.lower.general.mappedloop import Bound
 from aot.lower.source.signature import public_functions
@@ -67,7 +67,9 @@ def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> Non
     with ir.InsertionPoint(op), op.location:
         for axis in _axes(op):
             if not axis.known() and not _is_whole(axis, source):
-                cf.AssertOp(_inside(axis, source), f"a slice leaves dimension {axis.number} of {name}")
+                extent = _extent(axis, source)
+                text = _text("a slice", axis, [axis.offset], name)
+                asserts.check(_inside(axis, extent), text, *_numbers(axis, [axis.offset], extent))
 
 
 def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> None:
@@ -80,12 +82,15 @@ def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signatur
                 continue
             found = nest.range(axis.offset)
             if found is not None:
-                fits = _inside(dataclasses.replace(axis, offset=found.least), source)
+                extent = _extent(axis, source)
+                fits = _inside(dataclasses.replace(axis, offset=found.least), extent)
+                offsets = [found.least]
                 if found.varies:
-                    last = _inside(dataclasses.replace(axis, offset=found.largest), source)
+                    last = _inside(dataclasses.replace(axis, offset=found.largest), extent)
                     fits = arith.AndIOp(fits, last).result
-                message = f"a slice in a loop leaves dimension {axis.number} of {_name(source, function, signature)}"
-                cf.AssertOp(_unless_empty(nest, fits), message)
+                    offsets.append(found.largest)
+                text = _text("a slice in a loop", axis, offsets, _name(source, function, signature))
+                asserts.check(nest.unless_empty(fits), text, *_numbers(axis, offsets, extent))
 
 
 def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> None:
@@ -97,18 +102,10 @@ def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, sig
         for axis in range(ir.MemRefType(given.type).rank):
             one, other = _extent_before(given, axis, nest), _extent_before(taken, axis, nest)
             if one is not None and other is not None and one != other:
-                same = arith.CmpIOp(arith.CmpIPredicate.eq, value_of(one), value_of(other)).result
-                cf.AssertOp(
-                    _unless_empty(nest, same), f"dimension {axis} of what a loop copies must be that of its place"
-                )
-
-
-def _unless_empty(nest: Nest, holds: ir.Value) -> ir.Value:
-    runs = nest.runs()
-    if runs is None:
-        return holds
-    never = arith.XOrIOp(runs, arith.ConstantOp(runs.type, 1).result).result
-    return arith.OrIOp(never, holds).result
+                numbers = value_of(one), value_of(other)
+                same = arith.CmpIOp(arith.CmpIPredicate.eq, *numbers).result
+                text = f"extent {axis} of what a loop copies ({{}}) is not that of its place ({{}})"
+                asserts.check(nest.unless_empty(same), text, *numbers)
 
 
 def _extent_before(memory: ir.Value, axis: int, nest: Nest) -> Bound | None:
@@ -143,7 +140,8 @@ def _check_element(op: ir.Operation, function: ir.Operation, signature: Function
             extent = memref.DimOp(memory, value_of(axis)).result if static is None else value_of(static)
             # As unsigned numbers negative ones are large.
             inside = arith.CmpIOp(arith.CmpIPredicate.ult, index, extent).result
-            cf.AssertOp(inside, f"an index leaves dimension {axis} of {_name(memory, function, signature)}")
+            text = f"an index ({{}}) leaves dimension {axis} of {_name(memory, function, signature)} ({{}})"
+            asserts.check(inside, text, index, extent)
 
 
 def _is_whole(axis: _Axis, source: ir.Value) -> bool:
@@ -180,9 +178,26 @@ def mixed(static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[ir.Value |
     return [next(values) if number == unknown else number for number in static]
 
 
-def _inside(axis: _Axis, source: ir.Value) -> ir.Value:
+def _extent(axis: _Axis, source: ir.Value) -> ir.Value:
+    """Of the sliced buffer."""
+    return value_of(axis.extent) if axis.extent is not None else memref.DimOp(source, value_of(axis.number)).result
+
+
+def _text(what: str, axis: _Axis, offsets: Sequence[Bound], where: str) -> str:
+    """For a slice whose offset is one number, or lies between two."""
+    place = "offset {}" if len(offsets) == 1 else "offsets {} to {}"
+    stride = "" if axis.stride == 1 else ", stride {}"
+    return f"{what} ({place}, size {{}}{stride}) leaves dimension {axis.number} of {where} ({{}})"
+
+
+def _numbers(axis: _Axis, offsets: Sequence[Bound], extent: ir.Value) -> list[ir.Value]:
+    """What stands in the text."""
+    parts = [*offsets, axis.size, *([] if axis.stride == 1 else [axis.stride])]
+    return [*map(value_of, parts), extent]
+
+
+def _inside(axis: _Axis, extent: ir.Value) -> ir.Value:
     offset, size, stride = (value_of(part) for part in (axis.offset, axis.size, axis.stride))
-    extent = value_of(axis.extent) if axis.extent is not None else memref.DimOp(source, value_of(axis.number)).result
     last = arith.AddIOp(offset, arith.MulIOp(arith.SubIOp(size, value_of(1)).result, stride).result).result
     fits = arith.CmpIOp(arith.CmpIPredicate.slt, last, extent).result
     # One by one, too: the last position of a huge offset or size is a negative number.

@@ -16,10 +16,12 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower.analysis import overlap, views
+from aot.lower.checks import asserts
 from aot.lower.source.signature import public_functions, tensor_arguments
 from aot.model import Function
 
-_MOVABLE = views.VIEWS | {"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim", "cf.assert"}
+_MOVABLE = views.VIEWS | {"arith", "index", "affine.apply", "affine.min", "affine.max", "memref.dim"}
+_MOVABLE |= {"cf.assert", asserts.CARRIER}
 """Dialects and operations that may come earlier; an assertion then fails as early as it can."""
 _BETWEEN = frozenset({"memref.alloc", "memref.dealloc"})
 _HOST_WORK = _BETWEEN | {"func.call"}

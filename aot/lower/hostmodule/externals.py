@@ -22,7 +22,7 @@ def _names(start: str, *ends: str) -> set[str]:
 _ELEMENTS = "F16 BF16 F32 F64 I8 I16 I32 I64 Ind C32 C64"
 
 RUNTIME = frozenset(
-    _names("aot_rt_", "launch free result_extent shared_limit serves assert parallel multiprocessors")
+    _names("aot_rt_", "launch free result_extent shared_limit serves assert refuse parallel multiprocessors")
     | _names("aot_rt_tensor_", "axis walk pixels map")
     | _names("aot_rt_load_", "i8 i16 i32 i64")
     | _names("_mlir_ciface_aot_rt_", "alloc result")

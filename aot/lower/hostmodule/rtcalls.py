@@ -31,11 +31,16 @@ class Prototype:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    """Of LLVM's, for the function."""
 
     def c_interface(self) -> bool:
         """True when a memref is returned: LLVM then needs the ``_mlir_ciface_`` form."""
         return any(t.startswith("memref<") for t in self.outputs)
 
+
+MOST_NUMBERS = 5
+"""That the text of a refused call has."""
 
 PROTOTYPES = {
     "aot_rt_alloc": Prototype(("index",), ("memref<?xi8>",)),
@@ -54,6 +59,7 @@ PROTOTYPES = {
     "aot_rt_tensor_map": Prototype(("index", "i32", "i32"), ("!llvm.ptr",)),
     "aot_rt_serves": Prototype(("i32",), ("i32",)),
     "aot_rt_assert": Prototype(("i1", "i32")),
+    "aot_rt_refuse": Prototype(("i32", *["index"] * MOST_NUMBERS), attributes=("cold", "noreturn")),
 }
 """Every runtime function that tensor-level host code calls, by symbol."""
 
@@ -82,6 +88,9 @@ def declare(module: ir.Module | mlir.Operation, name: str) -> None:
             plain = ir.DictAttr.get({})
             attributes = [extended if each == "i1" else plain for each in prototype.inputs]
             function.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+        if prototype.attributes:
+            named = [ir.StringAttr.get(each) for each in prototype.attributes]
+            function.operation.attributes["passthrough"] = ir.ArrayAttr.get(named)
         if prototype.c_interface():
             function.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
@@ -143,12 +152,6 @@ def serves(need: str) -> mlir.Value:
     i32 = ir.IntegerType.get_signless(32)
     found = call("aot_rt_serves", arith.ConstantOp(i32, archneed.code(need)).result)
     return arith.CmpIOp(arith.CmpIPredicate.ne, found, arith.ConstantOp(i32, 0).result).result
-
-
-def assert_(condition: mlir.Value, message: int) -> None:
-    """Fails the call with the source's message of that number unless the condition holds."""
-    i32 = ir.IntegerType.get_signless(32)
-    call("aot_rt_assert", condition, arith.ConstantOp(i32, message).result)
 
 
 def readable(element: ir.Type) -> bool:

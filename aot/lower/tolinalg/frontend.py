@@ -18,6 +18,7 @@ from mlir.dialects.transform import interpreter
 from aot import mlir
 from aot.errors import LoweringError, SourceError
 from aot.lower.analysis import views
+from aot.lower.checks import asserts
 from aot.lower.tolinalg import elementwise, gathers, maskedrows, masks, packs
 
 
@@ -252,7 +253,9 @@ def fuse(module: ir.Module) -> None:
 
 def clean(module: ir.Module) -> None:
     """Extents of intermediates in terms of arguments, and assertions that always hold removed."""
-    mlir.run_passes(module, _FUSE_ONCE[1:], "simplifying")
+    mlir.run_passes(module, _FUSE_ONCE[1:-1], "simplifying")
+    asserts.fold(module)
+    mlir.run_passes(module, _FUSE_ONCE[-1:], "simplifying")
 
 
 def separate_fills(module: ir.Module) -> None:

@@ -15,12 +15,13 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower.analysis import overlap, views
+from aot.lower.checks import asserts
 from aot.lower.contract.products.contraction import Contraction
 from aot.lower.fast.regions import hazards, operations
 from aot.lower.fast.regions.extents import Extents
 from aot.lower.fast.regions.operations import ZERO, Operation
 
-_BETWEEN = frozenset({"memref.alloc", "memref.dealloc", "memref.dim", "cf.assert"}) | views.VIEWS
+_BETWEEN = frozenset({"memref.alloc", "memref.dealloc", "memref.dim", "cf.assert", asserts.CARRIER}) | views.VIEWS
 _WIDENING = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
 _QUIET_DIALECTS = frozenset({"arith", "index", "affine"})
 

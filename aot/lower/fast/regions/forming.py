@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from aot.lower.analysis import views
+from aot.lower.checks import asserts
 from aot.lower.fast.region import COLUMN, FULL, PART, ROW, SCALAR, Member, Node, Product, Region, Source, Store, level
 from aot.lower.fast.regions import bodyloads, hazards, loops, operations, reducers
 from aot.lower.fast.regions.extents import Extents, Key
 from aot.lower.fast.regions.operations import ZERO, Operand, Operation
 
-_BETWEEN = frozenset({"memref.alloc", "memref.dim", "cf.assert"}) | views.VIEWS
+_BETWEEN = frozenset({"memref.alloc", "memref.dim", "cf.assert", asserts.CARRIER}) | views.VIEWS
 _QUIET_DIALECTS = frozenset({"arith", "index", "affine"})
 
 
