@@ -19,7 +19,7 @@ from mlir import ir
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower.bufferization import constants
-from aot.lower.checks import asserts
+from aot.lower.checks import asserts, stepcheck
 from aot.lower.gpumodule import devicecode, printf
 from aot.lower.launchlevel import access, asyncform, returned, staging, syncrule
 from aot.lower.launchlevel.memory import Spaces
@@ -59,6 +59,7 @@ def lower(
     devicecode.rewrite(module)
     functions = _settle_memory(module, functions)
     dump("launch-memory", module)
+    stepcheck.insert(sourcelevel.host_functions(module), everywhere=True)
     messages = asserts.rewrite(module, first_message)
     smallfloat.rewrite(module)
     mlir.verify(module, "launch-level lowering")

@@ -91,7 +91,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)
-    module, note = bufferpipeline.settle(module, functions)
+    module, note = bufferpipeline.settle(module, functions, everywhere=False)
     dump("memory", module)
     mapped.emit(module)
     wished = Wished(options.wishes, options.dropped, options.schedules)

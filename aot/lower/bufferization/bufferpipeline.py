@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from mlir import ir
 
 from aot.lower.bufferization import bufferize, buffers, constants, expandshape, results
-from aot.lower.checks import reshapecheck, slicecheck
+from aot.lower.checks import reshapecheck, slicecheck, stepcheck
+from aot.lower.source import sourcelevel
 from aot.model import Function
 
 
-def settle(module: ir.Module, functions: Sequence[Function]) -> tuple[ir.Module, str]:
-    """Constants and results are settled before deallocation."""
+def settle(module: ir.Module, functions: Sequence[Function], *, everywhere: bool) -> tuple[ir.Module, str]:
+    """Constants and results are settled before deallocation. ``everywhere``: see ``stepcheck``."""
+    stepcheck.insert(sourcelevel.host_functions(module), everywhere=everywhere)
     slicecheck.insert(module, functions)
     reshapecheck.insert(module)
     expandshape.rewrite(module)
