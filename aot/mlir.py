@@ -17,7 +17,6 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -26,6 +25,10 @@ from aot.bindings import bindings as bindings
 from aot.bindings import dialect as dialect
 from aot.bindings import version as version
 from aot.errors import AotError, Diagnostic, LoweringError, SourceError
+from aot.mlirplaces import diagnostic_at as diagnostic_at
+from aot.mlirplaces import location_of as location_of
+from aot.mlirplaces import placed, told
+from aot.mlirplaces import quoted as quoted
 from aot.model import Location
 
 Context = Any
@@ -40,11 +43,7 @@ KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
 
 DEBUG_INFO = b"di_"
 """In the text of a source whose locations carry debug information of the LLVM dialect; bytecode may have any."""
-_UNNAMED = "-"
-"""File name that the bindings give to locations of a module parsed from memory."""
 _SCRIPT_SAYS = re.compile(r'^Diagnostic message at loc\("-":(\d+):(\d+)\): (?!see current)(.*)$', re.MULTILINE)
-_IDLE_NOTES = ("see current operation", "Available dialects")
-"""Starts of notes in which MLIR prints a whole operation or its manual: of no use beside file and line."""
 
 
 class Dumper(Protocol):
@@ -84,7 +83,7 @@ def context(mark: Callable[[str], None] | None = None) -> Iterator[Context]:
         def keep(diagnostic: Any) -> bool:
             # Of errors only those of passes arrive; others come with the exception.
             errors = diagnostic.severity == ir.DiagnosticSeverity.ERROR
-            (ctx.aot_errors if errors else ctx.aot_warnings).append(_diagnostic(ctx, diagnostic))
+            (ctx.aot_errors if errors else ctx.aot_warnings).append(told(ctx, diagnostic))
             return True
 
         handler = ctx.attach_diagnostic_handler(keep)
@@ -161,7 +160,7 @@ def failure(ctx: Context, run: Callable[[], None]) -> tuple[Diagnostic, ...] | N
         failed = ()
     except ValueError as problem:  # of a script: all diagnostics as one text
         places = _SCRIPT_SAYS.findall(str(problem))
-        failed = tuple(_placed(ctx, Location(ctx.aot_path, int(n), int(m)), what) for n, m, what in places)
+        failed = tuple(placed(ctx, Location(ctx.aot_path, int(n), int(m)), what) for n, m, what in places)
     finally:
         ctx.emit_error_diagnostics = False
     return tuple(ctx.aot_errors) or failed
@@ -241,49 +240,8 @@ def inside_kernel(op: Operation) -> bool:
     return any(parent.name in KERNEL_SCOPES for parent in parents(op))
 
 
-def location_of(op: Operation) -> Location:
-    """Where the operation stands in the user's source, as far as it is known."""
-    return _location(op.operation.context, op.operation.location)
-
-
-def diagnostic_at(op: Operation, message: str) -> Diagnostic:
-    """A diagnostic of our own about ``op``, with its source line."""
-    return _placed(op.operation.context, location_of(op), message)
-
-
-def quoted(ctx: Context, found: Diagnostic) -> Diagnostic:
-    """The diagnostic with the text of its line, where that is one of the source's."""
-    known = found.file == ctx.aot_path and 0 < found.line <= len(ctx.aot_lines)
-    return replace(found, source_line=ctx.aot_lines[found.line - 1]) if known else found
-
-
-def _placed(ctx: Context, at: Location, message: str, notes: tuple[Diagnostic, ...] = ()) -> Diagnostic:
-    return quoted(ctx, Diagnostic(message, at.file, at.line, at.column, notes=notes))
-
-
-def _location(ctx: Context, location: Any) -> Location:
-    """The first file location inside a location of any kind."""
-    if location.is_a_file():
-        name = location.filename
-        file = name.value if hasattr(name, "value") else str(name)
-        return Location(ctx.aot_path if file == _UNNAMED else file, location.start_line, location.start_col)
-    if location.is_a_name():
-        return _location(ctx, location.child_loc)
-    if location.is_a_callsite():
-        return _location(ctx, location.callee)
-    if location.is_a_fused():
-        places = (_location(ctx, each) for each in location.locations)
-        return next((place for place in places if place.line), Location(ctx.aot_path))
-    return Location(ctx.aot_path)
-
-
-def _diagnostic(ctx: Context, found: Any) -> Diagnostic:
-    notes = tuple(_diagnostic(ctx, note) for note in found.notes if not note.message.startswith(_IDLE_NOTES))
-    return _placed(ctx, _location(ctx, found.location), found.message.strip(), notes)
-
-
 def _error(ctx: Context, problem: Any, error: type[AotError], message: str) -> AotError:
-    return error(message, diagnostics=tuple(_diagnostic(ctx, each) for each in problem.error_diagnostics))
+    return error(message, diagnostics=tuple(told(ctx, each) for each in problem.error_diagnostics))
 
 
 def _bare(text: str) -> str:

@@ -21,13 +21,14 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from aot.errors import PackageError, UsageError
+from aot.errors import Diagnostic, PackageError, UsageError
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
@@ -76,20 +77,24 @@ def check_namespaces(paths: Mapping[str, Sequence[str]]) -> None:
         )
 
 
-def check_functions(source: str, path: str, names: Iterable[str]) -> None:
-    """PackageError when the functions and callable kernels of a source cannot all be Python functions."""
+def check_functions(source: str, names: Iterable[str], places: Mapping[str, Diagnostic]) -> None:
+    """PackageError when the functions and callable kernels of a source cannot all be Python functions.
+
+    ``places`` has diagnostics at them, whose messages are still to be said; of two of one name at the second.
+    """
     problems, seen = [], set()
     for name in names:
         problem = _problem(name)
+        if not problem and name in seen:
+            problem = "two functions or kernels of this source have this name"
         if problem:
-            problems.append(f"'@{name}': {problem}")
-        elif name in seen:
-            problems.append(f"'@{name}': two functions or kernels of this source have this name")
+            problems.append(replace(places.get(name, Diagnostic("")), message=f"'@{name}': {problem}"))
         seen.add(name)
     if problems:
         raise PackageError(
-            f"{path}: functions that cannot be called from Python in namespace '{source}'\n  " + "\n  ".join(problems),
+            f"functions that cannot be called from Python in namespace '{source}'",
             hint="rename them, or make those that are not called from Python private",
+            diagnostics=tuple(problems),
         )
 
 

@@ -23,9 +23,11 @@ from aot.engine.job import CompileJob
 from aot.errors import LoweringError, SourceError
 from aot.fatbins import binary, cpuonly, fatbin, images, spills
 from aot.fatbins.images import Bench
+from aot.fatbins.kernelnames import Names
 from aot.lexer import FunctionText
 from aot.lower import LoweredSource, Options, Request
 from aot.lower.general.schedule import ONE_THREAD
+from aot.lower.source import sourcelevel
 from aot.model import TENSOR, CompiledSource, FatBinary, Function, HostObject, Kernel
 from aot.settings import selection
 from aot.settings.selection import Selection
@@ -35,8 +37,13 @@ from aot.targets.arch import PTX
 from aot.tools import toolchain
 from aot.tools.toolchain import Toolchain
 
-FOREIGN = ("unregistered dialect", "not found for custom op")
-"""What MLIR says of an operation whose dialect it does not know."""
+_FOREIGN = "aot reads MLIR's own dialects; lower others (StableHLO, Triton, …) to linalg first"
+_HINTS = {
+    "unregistered dialect": _FOREIGN,
+    "not found for custom op": _FOREIGN,
+    "'gpu.container_module' attribute": "write all of the source in `module attributes {gpu.container_module} { … }`",
+}
+"""What MLIR says of a source that it does not take -> what to do."""
 
 
 def compile_source(job: CompileJob, mark: Callable[[str], None], crew: forked.Crew) -> CompiledSource:
@@ -57,10 +64,10 @@ def _compile(
     dump = Dump(job.dump)
     with mlir.context(mark) as ctx:
         module = _parsed(source.data, job.path, ctx)
+        places = sourcelevel.places(module)
         lowered = lower.lower(module, _request(job, texts, dropped), dump)
         functions, kernels = _described(lowered.functions, lowered.kernels, texts)
-        names = [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
-        naming.check_functions(job.name, job.path, names)
+        naming.check_functions(job.name, _called(functions, kernels), places)
         selected, remarks = _selected(job, lowered, kernels, tools)
         with forked.Aside(partial(_processors, job, lowered, tools, dump, mark), crew) as others:
             blob, notes = _device(job, lowered, selected, Bench(job.path, tools, dump, others, job.lineinfo))
@@ -91,8 +98,8 @@ def _parsed(data: bytes, path: str, ctx: mlir.Context) -> mlir.Module:
     try:
         return mlir.parse(data, path, ctx)
     except SourceError as error:
-        if any(words in each.message for each in error.diagnostics for words in FOREIGN):
-            error.hint = "aot reads MLIR's own dialects; lower others (StableHLO, Triton, …) to linalg first"
+        said = [each.message for each in error.diagnostics]
+        error.hint = next((hint for words, hint in _HINTS.items() if any(words in each for each in said)), "")
         raise
 
 
@@ -135,6 +142,11 @@ def _may_be_slow(job: CompileJob, lowered: LoweredSource) -> bool:
     made = {each.schedule for each in lowered.kernels}
     ours = made <= {GENERAL, ONE_THREAD} and all(each.level == TENSOR for each in lowered.functions)
     return job.schedules == GENERAL and ours
+
+
+def _called(functions: Sequence[Function], kernels: Sequence[Kernel]) -> list[str]:
+    """Names by which Python calls the source."""
+    return [*(each.name for each in functions), *(each.name for each in kernels if each.callable)]
 
 
 def _described(
@@ -191,12 +203,14 @@ def _device(
         return _ready(job, lowered, selected)
     if lowered.device is None:
         return None, ()
-    built = images.build(lowered.device, selected.picks, replace(bench, quick=_may_be_slow(job, lowered)))
+    names = Names(lowered.kernels)
+    with names.in_errors():
+        built = images.build(lowered.device, selected.picks, replace(bench, quick=_may_be_slow(job, lowered)))
     # Not the source's name: sources with the same kernels get the same bytes, which a package holds once.
     name = min((kernel.symbol for kernel in lowered.kernels), default=job.name)
     blob = binary.merge(name, built, job.compress)
     bench.dump.keep("images.fatbin", blob.data)
-    return blob, tuple(note for each in built for note in each.notes)
+    return blob, tuple(names.told(note) for each in built for note in each.notes)
 
 
 def _placed(kernels: Sequence[Kernel], blob: FatBinary | None) -> tuple[Kernel, ...]:

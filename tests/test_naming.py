@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aot import naming
-from aot.errors import AotError, UsageError
+from aot.errors import AotError, Diagnostic, UsageError
 
 GOOD: list[tuple[Callable[[str], str], str, str]] = [
     (naming.namespace, "softmax", "softmax"),
@@ -81,10 +81,13 @@ def test_argument_names(given: tuple[str, ...], expected: tuple[str, ...]) -> No
 
 
 def test_functions_need_names_that_python_can_call() -> None:
-    naming.check_functions("s", "s.mlir", ["forward", "match", "main"])
+    naming.check_functions("s", ["forward", "match", "main"], {})
     with pytest.raises(AotError) as caught:
-        naming.check_functions("s", "s.mlir", ["def", "a.b", "f", "f", "_hidden"])
-    assert len(re.findall(r"^  '@", caught.value.message, re.MULTILINE)) == 4
+        naming.check_functions("s", ["def", "a.b", "f", "f", "_hidden"], {"f": Diagnostic("", "s.mlir", 7)})
+    said = [each.text().partition(": it")[0] for each in caught.value.diagnostics]
+    again = "s.mlir:7: error: '@f': two functions or kernels of this source have this name"
+    assert said[:3] == ["'@def'", "'@a.b'", again]
+    assert said[3].startswith("'@_hidden'")
 
 
 def test_a_function_stands_at_top_level_only_when_nothing_else_wants_the_name() -> None:

@@ -6,7 +6,7 @@ All images of a source     ``images``, ``samecode`` and ``ptxtext`` (which share
 One image                  ``binary`` (PTX, cubin), ``ptxas``, ``cubin`` (facts in it)
 One file                   ``fatbin``
 What spills is made again  ``spills``
-What ptxas refuses         ``refusal``, ``ptxplace``
+What ptxas refuses         ``refusal``, ``ptxplace``, ``kernelnames``
 """
 
 from __future__ import annotations

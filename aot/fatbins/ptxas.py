@@ -139,6 +139,7 @@ _ABOUT = re.compile(r"[Ff]unction '(?P<name>[\w$]+)'")
 _ABORTED = "Ptx assembly aborted due to errors"
 _MOST = 8
 """Messages of one run that are shown."""
+_HEXADECIMAL = re.compile(r"\b0x[0-9a-fA-F]+\b")
 _UNRESOLVED = re.compile(r"Unresolved extern function '(?P<name>[^']+)'")
 _NOT_HERE = re.compile(r"not supported on \.target|requires \.target|not supported for target|Feature '.*' requires")
 _LEAST_ISA = re.compile(r"requires PTX ISA \.version (\d+)\.(\d+)")
@@ -208,12 +209,21 @@ def _said(words: str, text: Text) -> list[tuple[str, Location | None]]:
         if found := _PLACE.search(line):
             number = int(found["line"])
             code = f" [{text.line(number)}]" if text.line(number) else ""
-            said.append((f"kernel '{text.kernel(number)}': {found['text']}{code}", text.place(number)))
+            said.append((f"kernel '{text.kernel(number)}': {_decimal(found['text'])}{code}", text.place(number)))
         elif found := _FATAL.search(line):
             kernel = _ABOUT.search(found["text"])
-            said.append((found["text"], text.place_of(kernel["name"]) if kernel else None))
+            said.append((_decimal(found["text"]), text.place_of(kernel["name"]) if kernel else None))
     known = [each for each in dict.fromkeys(said) if each[0] != _ABORTED]
     return known[:_MOST] or [(words.strip(), None)]
+
+
+def _decimal(words: str) -> str:
+    """Sizes as people write them.
+
+    >>> _decimal("too much shared data (0x40000 bytes, 0xc000 max)")
+    'too much shared data (262144 bytes, 49152 max)'
+    """
+    return _HEXADECIMAL.sub(lambda found: str(int(found[0], 16)), words)
 
 
 def _diagnostic(message: str, place: Location, subject: str) -> Diagnostic:

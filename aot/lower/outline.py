@@ -121,13 +121,20 @@ def _outline(module: mlir.Module) -> None:
 
 
 def _refuse_nested(module: mlir.Module) -> None:
-    launches = _named(module, "gpu.launch", "gpu.launch_func")
-    inner = [op for op in launches if mlir.inside_kernel(op)]
-    if inner:
-        faults = tuple(mlir.diagnostic_at(op, "a kernel cannot launch another one") for op in inner)
-        raise LoweringError(f"{module.context.aot_path}: launches inside of kernels", diagnostics=faults)
+    found = _named(module, _PRINT, *sourcelevel.LAUNCH_OPS)
+    faults = tuple(mlir.diagnostic_at(op, _misplaced(op)) for op in found if mlir.inside_kernel(op))
+    if faults:
+        raise LoweringError(f"{module.context.aot_path}: host code inside of kernels", diagnostics=faults)
 
 
+def _misplaced(op: mlir.Operation) -> str:
+    if op.name.startswith("gpu.launch"):
+        return "a kernel cannot launch another one"
+    instead = "gpu.printf prints in kernels" if op.name == _PRINT else "it belongs before the launch, or behind it"
+    return f"'{op.name}' is host code, and stands in a kernel: {instead}"
+
+
+_PRINT = "vector.print"
 _Marks = dict[str, ir.Attribute]
 """Attributes of a launch that its kernel is to have."""
 

@@ -75,10 +75,11 @@ def _of_dimension(op: mlir.Operation) -> Iterator[str]:
 
 def _of_shift(op: mlir.Operation) -> Iterator[str]:
     amount = literals.element(op.operands[1])
-    if isinstance(amount, ir.IntegerAttr):
-        number = literals.number(amount)
-        if not 0 <= number <= _LARGEST_SHIFT and ir.IntegerType(amount.type).width > _LARGEST_SHIFT.bit_length():
-            yield f"a shift by {number} takes all bits of '{amount.type}' away"
+    kind = amount.type if isinstance(amount, ir.IntegerAttr) else None
+    if isinstance(kind, ir.IntegerType) and kind.width > _LARGEST_SHIFT.bit_length():
+        number = literals.number(ir.IntegerAttr(amount))
+        if not 0 <= number <= _LARGEST_SHIFT:
+            yield f"a shift by {number} takes all bits of '{kind}' away"
 
 
 def _of_windows(op: mlir.Operation) -> Iterator[str]:

@@ -109,6 +109,12 @@ def is_kernel(function: mlir.Operation) -> bool:
     return function.name != "llvm.func" or str(function.attributes["function_type"]).startswith(_RETURNS_NOTHING)
 
 
+def places(module: mlir.Module) -> dict[str, Diagnostic]:
+    """Diagnostics without a message at all functions, by their symbols; of two of one symbol at the second."""
+    functions = opwalk.named(module, "func.func", "gpu.func", "llvm.func")
+    return {mlir.symbol_name(op): mlir.diagnostic_at(op, "") for op in functions}
+
+
 def callees(function: mlir.Operation, *, inside_kernels: bool = True) -> set[str]:
     """Symbols that the function's own code refers to by ``func.call`` or ``func.constant``."""
     return {
