@@ -1,7 +1,8 @@
 """Questions about the IR, which change nothing.
 
 Memory       ``views`` (of what), ``effects`` (what is done to it), ``overlap`` (with what)
-Values       ``demand`` (who needs them), ``extents``, ``literals``, ``neutral``, ``factors``
+Values       ``demand`` (who needs them), ``extents``, ``elements`` (their types), ``literals``, ``neutral``,
+             ``factors``
 Operations   ``opwalk``, ``symbols``
 """
 

@@ -16,6 +16,7 @@ from mlir.dialects import arith, gpu, math, vector
 from aot import mlir
 from aot.errors import LoweringError
 from aot.lower.analysis import literals
+from aot.lower.analysis.elements import element_type
 from aot.lower.gpumodule import libdevice
 from aot.lower.numbers import integerpowers
 from aot.targets.arch import WARP
@@ -175,22 +176,20 @@ def _is_shuffled(kind: ir.Type) -> bool:
     return not isinstance(kind, ir.VectorType) and kind.width in _SHUFFLED_BITS
 
 
-def _extreme(op: mlir.Operation) -> None:
-    """One instruction; upstream's expansion has two comparisons and two selections."""
+def _one_instruction(op: mlir.Operation) -> None:
+    """Upstream expands extremes to comparisons and selections, and calls functions to multiply and add."""
     kind = op.results[0].type
     if isinstance(kind, ir.VectorType) and kind.rank != 1:
         return
-    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
-    if isinstance(element, ir.F16Type | ir.BF16Type | ir.F32Type):
-        made = ir.Operation.create(_EXTREMA[op.name], results=[kind], operands=list(op.operands))
-        _replace(op, made.results[0])
+    name, types = _INSTRUCTIONS[op.name]
+    if isinstance(element_type(kind), types):
+        _replace(op, ir.Operation.create(name, results=[kind], operands=list(op.operands)).results[0])
 
 
 def _exponential(op: mlir.Operation) -> None:
     """Of f32 that may be rough: without code for results that are denormal numbers, which become zeros."""
     kind = op.results[0].type
-    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
-    if not isinstance(element, ir.F32Type) or op.attributes["fastmath"] != ir.Attribute.parse(ROUGH):
+    if not isinstance(element_type(kind), ir.F32Type) or op.attributes["fastmath"] != ir.Attribute.parse(ROUGH):
         return
     value = op.operands[0]
     if op.name == "math.exp":
@@ -210,8 +209,7 @@ def _by_elements(compute: Callable[..., mlir.Value], *values: mlir.Value) -> mli
 def _quotient(op: mlir.Operation) -> None:
     """Of f32 that may be rough. The roughest instruction gives 0 for divisors beyond 2^126: those have the next one."""
     kind = op.results[0].type
-    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
-    if not isinstance(element, ir.F32Type) or op.attributes["fastmath"] != ir.Attribute.parse(ROUGH):
+    if not isinstance(element_type(kind), ir.F32Type) or op.attributes["fastmath"] != ir.Attribute.parse(ROUGH):
         return
     if (isinstance(kind, ir.VectorType) and kind.rank != 1) or _is_one(op.operands[0]) or _is_moderate(op.operands[1]):
         return
@@ -228,7 +226,7 @@ def _is_moderate(value: mlir.Value) -> bool:
     made_by = mlir.owner(value)
     if isinstance(made_by, ir.Operation) and made_by.name == "arith.extf":
         kind = made_by.operands[0].type
-        return isinstance(kind.element_type if isinstance(kind, ir.VectorType) else kind, ir.F16Type)
+        return isinstance(element_type(kind), ir.F16Type)
     number = _constant_number(value)
     return number is not None and abs(number) <= _LARGEST_DIVISOR
 
@@ -260,17 +258,6 @@ def _intrinsic(name: str, *values: mlir.Value) -> mlir.Value:
     return ir.Operation.create("llvm.call_intrinsic", [values[0].type], list(values), attributes).results[0]
 
 
-def _multiply_add(op: mlir.Operation) -> None:
-    """One instruction for each element; upstream calls a function for each of them."""
-    kind = op.results[0].type
-    if isinstance(kind, ir.VectorType) and kind.rank != 1:
-        return
-    element = kind.element_type if isinstance(kind, ir.VectorType) else kind
-    if isinstance(element, ir.F32Type | ir.F64Type):
-        made = ir.Operation.create("llvm.intr.fma", results=[kind], operands=list(op.operands))
-        _replace(op, made.results[0])
-
-
 def _sine_and_cosine(op: mlir.Operation) -> None:
     """Two functions where there is none for both."""
     kind = op.results[0].type
@@ -280,20 +267,22 @@ def _sine_and_cosine(op: mlir.Operation) -> None:
         op.erase()
 
 
-_EXTREMA = {
-    "arith.maximumf": "llvm.intr.maximum",
-    "arith.minimumf": "llvm.intr.minimum",
-    "arith.maxnumf": "llvm.intr.maxnum",
-    "arith.minnumf": "llvm.intr.minnum",
+_UP_TO_F32, _FROM_F32 = (ir.F16Type, ir.BF16Type, ir.F32Type), (ir.F32Type, ir.F64Type)
+_INSTRUCTIONS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "arith.maximumf": ("llvm.intr.maximum", _UP_TO_F32),
+    "arith.minimumf": ("llvm.intr.minimum", _UP_TO_F32),
+    "arith.maxnumf": ("llvm.intr.maxnum", _UP_TO_F32),
+    "arith.minnumf": ("llvm.intr.minnum", _UP_TO_F32),
+    "math.fma": ("llvm.intr.fma", _FROM_F32),
 }
+"""Operations that are one instruction each, with the types of which they are."""
 _REWRITES: dict[str, Callable[[mlir.Operation], None]] = {
     "arith.divf": _quotient,
     "gpu.all_reduce": _all_reduce,
     "gpu.shuffle": _shuffle,
     "gpu.subgroup_reduce": _subgroup_reduce,
-    "math.fma": _multiply_add,
     "math.sincos": _sine_and_cosine,
     integerpowers.POWER: integerpowers.expand,
-    **dict.fromkeys(_EXTREMA, _extreme),
+    **dict.fromkeys(_INSTRUCTIONS, _one_instruction),
     **dict.fromkeys(("math.exp", "math.exp2"), _exponential),
 }

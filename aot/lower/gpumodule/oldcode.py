@@ -14,6 +14,7 @@ from __future__ import annotations
 from mlir import ir
 
 from aot import mlir
+from aot.lower.analysis.elements import element_type
 
 _FENCES = frozenset({"llvm.fence", "llvm.atomicrmw", "llvm.cmpxchg"})
 _KINDS = frozenset({"bf16", "i16"})
@@ -38,7 +39,7 @@ def holds(module: mlir.Module) -> bool:
 
     def differs(kind: ir.Type) -> bool:
         if kind not in kinds:
-            kinds[kind] = str(_element(kind)) in _KINDS
+            kinds[kind] = str(element_type(kind)) in _KINDS
         return kinds[kind]
 
     def look(each: mlir.Operation) -> ir.WalkResult:
@@ -49,7 +50,3 @@ def holds(module: mlir.Module) -> bool:
 
     module.operation.walk(look)
     return found < _CONVERSIONS
-
-
-def _element(kind: ir.Type) -> ir.Type:
-    return kind.element_type if isinstance(kind, ir.VectorType) else kind

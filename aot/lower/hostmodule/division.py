@@ -15,6 +15,7 @@ from mlir.dialects import arith
 
 from aot import mlir
 from aot.lower.analysis import literals, opwalk
+from aot.lower.analysis.elements import element_type
 
 _SIGNED = frozenset({"arith.divsi", "arith.remsi"})
 _UNSIGNED = frozenset({"arith.divui", "arith.remui"})
@@ -48,7 +49,7 @@ def guard(module: ir.Module) -> None:
 def _harmless(dividend: ir.Value, divisor: ir.Value, *, signed: bool) -> ir.Value:
     bad = _equals(divisor, 0)
     if signed:
-        element = _element(divisor.type)
+        element = element_type(divisor.type)
         bits = 64 if isinstance(element, ir.IndexType) else element.width
         overflow = arith.AndIOp(_equals(dividend, -(1 << (bits - 1))), _equals(divisor, -1)).result
         bad = arith.OrIOp(bad, overflow).result
@@ -60,11 +61,7 @@ def _equals(value: ir.Value, number: int) -> ir.Value:
 
 
 def _constant(kind: ir.Type, number: int) -> ir.Value:
-    attribute = literals.integer(_element(kind), number)
+    attribute = literals.integer(element_type(kind), number)
     if isinstance(kind, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(kind, attribute)
     return arith.ConstantOp(kind, attribute).result
-
-
-def _element(kind: ir.Type) -> ir.Type:
-    return kind.element_type if isinstance(kind, ir.VectorType) else kind

@@ -16,8 +16,9 @@ from mlir.dialects import arith
 
 from aot import mlir
 from aot.errors import LoweringError
+from aot.lower.analysis.elements import element_type, with_element
 from aot.lower.numbers import codes
-from aot.lower.numbers.codes import code_type, small_float, with_element
+from aot.lower.numbers.codes import code_type, small_float
 
 _LOADS = frozenset(
     {
@@ -112,8 +113,7 @@ def _float_in(type_: ir.Type) -> str:
 def _is_small_memory(type_: ir.Type) -> bool:
     if not _is_memory(type_):
         return False
-    element = type_.element_type
-    element = element.element_type if isinstance(element, ir.VectorType) else element
+    element = element_type(type_.element_type)
     return bool(small_float(element)) or (isinstance(element, ir.IntegerType) and element.width < 8)
 
 
@@ -180,7 +180,7 @@ def _access(op: mlir.Operation) -> _Access | None:
 
 def _bits(element: ir.Type) -> int:
     """Of an element of memory, or of each element of a vector that it is."""
-    return int((element.element_type if isinstance(element, ir.VectorType) else element).width)
+    return int(element_type(element).width)
 
 
 def _stand_ins(op: mlir.Operation) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from mlir.dialects import arith, func
 
 from aot import mlir
 from aot.errors import LoweringError
+from aot.lower.analysis.elements import element_type, with_element
 from aot.lower.numbers import minifloat
 
 
@@ -39,23 +40,13 @@ def small_float(type_: ir.Type) -> str:
 
 def code_type(type_: ir.Type) -> ir.Type:
     """The integers that hold a small float's codes, or a vector of them; integers as they are."""
-    element = type_.element_type if isinstance(type_, ir.VectorType | ir.RankedTensorType) else type_
-    return with_element(type_, ir.IntegerType.get_signless(element.width))
+    return with_element(type_, ir.IntegerType.get_signless(element_type(type_).width))
 
 
 def is_signed(type_: ir.Type) -> bool:
     """Whether elements are numbers that keep their sign in a byte: i2 to i7, but not i1, nor codes of floats."""
-    element = type_.element_type if isinstance(type_, ir.VectorType | ir.RankedTensorType) else type_
+    element = element_type(type_)
     return isinstance(element, ir.IntegerType) and element.width > 1
-
-
-def with_element(type_: ir.Type, element: ir.Type) -> ir.Type:
-    """``element`` in the shape of ``type_``."""
-    if isinstance(type_, ir.VectorType):
-        return ir.VectorType.get(type_.shape, element)
-    if isinstance(type_, ir.RankedTensorType):
-        return ir.RankedTensorType.get(type_.shape, element)
-    return element
 
 
 def convert(constants: Sequence[Constant]) -> None:

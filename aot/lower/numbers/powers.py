@@ -13,6 +13,7 @@ from mlir.dialects import arith, math
 
 from aot import mlir
 from aot.lower.analysis import literals
+from aot.lower.analysis.elements import element_type
 
 _MOST = 1 << 16
 """Constant exponents beyond are left to the function."""
@@ -35,10 +36,6 @@ def _is_open(kind: ir.Type) -> bool:
     return isinstance(kind, ir.ShapedType) and not kind.has_static_shape
 
 
-def _element(kind: ir.Type) -> ir.Type:
-    return kind.element_type if isinstance(kind, ir.ShapedType) else kind
-
-
 def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """The same type with other elements."""
     if isinstance(kind, ir.VectorType):
@@ -47,7 +44,7 @@ def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
 
 
 def _constant(kind: ir.Type, number: float) -> mlir.Value:
-    element = _element(kind)
+    element = element_type(kind)
     is_float = isinstance(element, ir.FloatType)
     one = ir.FloatAttr.get(element, number) if is_float else ir.IntegerAttr.get(element, int(number))
     return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, one) if kind != element else one).result
@@ -56,11 +53,11 @@ def _constant(kind: ir.Type, number: float) -> mlir.Value:
 def _power(op: mlir.Operation) -> mlir.Value | None:
     """The power; None when the operation may stay as it is."""
     base, exponent = op.operands
-    kind, narrow = base.type, _element(base.type).width < _SINGLE
+    kind, narrow = base.type, element_type(base.type).width < _SINGLE
     known = _known(exponent)
-    if isinstance(_element(exponent.type), ir.IndexType):
+    if isinstance(element_type(exponent.type), ir.IndexType):
         exponent = arith.IndexCastOp(_like(exponent.type, ir.IntegerType.get_signless(_INDEX)), exponent).result
-    if known is None and not narrow and _element(exponent.type).width == _WORD:
+    if known is None and not narrow and element_type(exponent.type).width == _WORD:
         return None
     if narrow:
         base = arith.ExtFOp(_like(kind, ir.F32Type.get()), base).result
@@ -102,11 +99,11 @@ def _wide(base: mlir.Value, exponent: mlir.Value) -> mlir.Value:
 
 def _function(base: mlir.Value, exponent: mlir.Value) -> mlir.Value:
     """With an exponent of 32 bits. Wider ones are brought into range with their parity kept, which has the sign."""
-    bits = _element(exponent.type).width
+    bits = element_type(exponent.type).width
     word = _like(exponent.type, ir.IntegerType.get_signless(_WORD))
     if bits < _WORD:
         exponent = arith.ExtSIOp(word, exponent).result
-    elif bits > _WORD and _element(base.type).width > _SINGLE:
+    elif bits > _WORD and element_type(base.type).width > _SINGLE:
         return _wide(base, exponent)
     elif bits > _WORD:
         one = _constant(exponent.type, 1)

@@ -12,6 +12,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot import mlir
+from aot.lower.analysis.elements import element_type
 
 _WIDEN, _NARROW = "arith.scaling_extf", "arith.scaling_truncf"
 _FAST = "fastmath"
@@ -29,7 +30,7 @@ def lower(module: mlir.Module) -> None:
 def _expanded(op: ir.Operation) -> ir.Value:
     value, scale = op.operands
     result, fast = op.results[0].type, op.attributes.get(_FAST, None)
-    if not isinstance(_element(scale.type), ir.Float8E8M0FNUType):
+    if not isinstance(element_type(scale.type), ir.Float8E8M0FNUType):
         # Of wider floats the exponent is the scale.
         scale = arith.TruncFOp(_like(scale.type, ir.Float8E8M0FNUType.get()), scale).result
     if op.name == _WIDEN:
@@ -38,10 +39,6 @@ def _expanded(op: ir.Operation) -> ir.Value:
     quotient = arith.DivFOp(value, arith.ExtFOp(value.type, scale, fastmath=fast).result, fastmath=fast).result
     rounding = op.attributes.get("roundingmode", None)
     return arith.TruncFOp(result, quotient, roundingmode=rounding, fastmath=fast).result
-
-
-def _element(kind: ir.Type) -> ir.Type:
-    return kind.element_type if isinstance(kind, ir.ShapedType) else kind
 
 
 def _like(kind: ir.Type, element: ir.Type) -> ir.Type:

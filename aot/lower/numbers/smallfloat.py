@@ -15,8 +15,9 @@ from mlir.dialects import arith
 
 from aot import mlir
 from aot.errors import LoweringError
+from aot.lower.analysis.elements import element_type, with_element
 from aot.lower.numbers import bytestorage, minifloat
-from aot.lower.numbers.codes import code_type, small_float, with_element
+from aot.lower.numbers.codes import code_type, small_float
 from aot.lower.numbers.minifloat import F32_MANTISSA
 
 _ARITHMETIC = frozenset({"arith", "math"})
@@ -110,7 +111,7 @@ def _is_small(op: mlir.Operation) -> bool:
 def _compute_wide(op: mlir.Operation) -> None:
     """Extend what goes into the operation to f32, and round what comes out."""
     wide = ir.F32Type.get()
-    if op.name in _FROM_INTEGERS and _element(op.operands[0].type).width > F32_MANTISSA + 1:
+    if op.name in _FROM_INTEGERS and element_type(op.operands[0].type).width > F32_MANTISSA + 1:
         # Rounded to f32 first, such integers would be rounded twice.
         wide = ir.F64Type.get()
     with ir.InsertionPoint(op), op.location:
@@ -141,7 +142,7 @@ def _cast(op: mlir.Operation) -> None:
 
 
 def _to_small(value: mlir.Value, wanted: ir.Type) -> mlir.Value:
-    width = _element(value.type).width
+    width = element_type(value.type).width
     if width == 64:
         value = minifloat.round_to_odd(value)
     elif width < 32:
@@ -152,14 +153,10 @@ def _to_small(value: mlir.Value, wanted: ir.Type) -> mlir.Value:
 
 def _to_plain(value: mlir.Value, wanted: ir.Type) -> mlir.Value:
     """From f32 to the type of an extension's result: a value of 8 bits fits in all of them."""
-    width = _element(wanted).width
+    width = element_type(wanted).width
     if width == 32:
         return value
     return (arith.ExtFOp if width > 32 else arith.TruncFOp)(wanted, value).result
-
-
-def _element(type_: ir.Type) -> ir.Type:
-    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def _require_move(op: mlir.Operation) -> None:
