@@ -55,7 +55,7 @@ def cli() -> None:
 @click.option("--sdist", is_flag=True, help="Also a source distribution, which needs only a C compiler.")
 @click.option("--tvm-ffi", is_flag=True, help="The extension exports its functions to tvm-ffi, too.")
 @click.option("--c", is_flag=True, help="Also a header and a static library, for C and C++ without Python.")
-@click.option("--free-threaded", metavar="PYTHON", help="A wheel for this Python without a lock, such as 3.13t.")
+@click.option("--free-threaded", metavar="PYTHON", help="A wheel for this free-threaded Python, such as 3.13t.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Sources compiled at a time. Default: MAX_JOBS, else CPUs.")
 @click.option("--ptx/--no-ptx", default=None, help="PTX of the highest architecture, for newer GPUs.  [default: ptx]")
 @click.option("--compress", type=click.Choice(COMPRESS), help="Compression of the device code.  [default: none]")
@@ -112,7 +112,7 @@ def build(
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 @click.option("--ptx", metavar="KERNEL", help="Print a kernel's PTX.")
 @click.option("--sass", metavar="KERNEL", help="Print a kernel's machine code.")
-@click.option("--arch", metavar="ARCH", help="Which image --sass reads. Default: the first that holds the kernel.")
+@click.option("--arch", metavar="ARCH", help="Of which image --sass prints. Default: the first with the kernel.")
 def inspect(package: str, as_json: bool, ptx: str | None, sass: str | None, arch: str | None) -> None:
     """Show what is in a package.
 
@@ -146,7 +146,7 @@ def targets(toolkit: str | None, cuda: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found.as_json())
     else:
-        report.table(found.title, found.columns, found.rows)
+        report.table(f"{found.title}\n{found.legend}", found.columns, found.rows)
 
 
 @cli.command()

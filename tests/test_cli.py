@@ -159,7 +159,7 @@ def test_doctor_ends_with_3_when_building_is_impossible() -> None:
         [sys.executable, "-m", "aot", "doctor"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 3
-    assert "LLVM opt: opt was not found; looked at /nowhere/opt" in done.stdout
+    assert "LLVM opt: AOT_LLVM: opt was not found; looked at /nowhere/opt" in done.stdout
     assert "no C compiler was found: CC is '/nowhere/cc'" in done.stdout
     assert done.stdout.endswith("building is not possible here\n")
 

@@ -82,6 +82,7 @@ UNSUPPORTED = [
     ("memref<*xf32>", "rank must be known"),
     ("vector<4xf32>", "use arrays and numbers"),
     ("i128", "use arrays and numbers"),
+    ("ui64", "write i64"),
     ("complex<f32>", "use arrays and numbers"),
     ("memref<4xf32, 3>", "global memory"),
     ("memref<4xf32, #gpu.address_space<global>>", "leave the memory space out"),

@@ -67,6 +67,8 @@ class TargetTable:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    legend: str
+    """What the columns mean, and what to do."""
 
     def as_json(self) -> object:
         return {"toolchain": self.title, "targets": [dict(zip(self.columns, row, strict=True)) for row in self.rows]}
@@ -82,7 +84,9 @@ def targets(toolkit: str | None, cuda: int | None) -> TargetTable:
             builds = "yes" if toolchain.supports(tools, target) else "no"
             rows.append((target.name, arch.generation or "-", dotted(target.min_ptx), dotted(arch.toolkit), builds))
     title = f"ptxas {tools.ptxas_version} ({tools.ptxas}), LLVM {tools.llvm_version}"
-    return TargetTable(title, ("arch", "generation", "PTX", "first CUDA", "builds"), tuple(rows))
+    legend = "PTX: the first version that knows it; builds: by this toolchain"
+    older = "" if tools.cuda[0] < 13 else "; for older GPUs: --cuda 12"
+    return TargetTable(title, ("arch", "generation", "PTX", "first CUDA", "builds"), tuple(rows), legend + older)
 
 
 def examine(toolkit: str | None, cuda: int | None) -> Examination:

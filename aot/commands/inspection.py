@@ -60,6 +60,9 @@ class Inspection:
         return {**(self.package.manifest or {}), "stored_images": images, "coverage": coverage}
 
 
+_COVERED = "sources by what runs of them on a compute capability: machine code, PTX that the driver compiles, nothing"
+
+
 @dataclass(frozen=True)
 class _Found:
     """A kernel by the name a user gave."""
@@ -95,9 +98,7 @@ def text(found: Inspection) -> str:
         parts.append(f"{package.path}: no {manifest.FILE} beside it; images only")
         parts += [_images_text(blob) for blob in package.blobs]
     if found.sources:
-        parts.append(
-            plain_table("sources that run, by capability", ["", "cubin", "PTX", "none"], _matrix(found.sources))
-        )
+        parts.append(plain_table(_COVERED, ["capability", "cubin", "PTX", "none"], _matrix(found.sources)))
     sizes, blobs = sum(len(blob.data) for blob in package.blobs), number(len(package.blobs), "blob")
     parts.append(f"device code: {sizes} bytes in {blobs}; extension: {package.extension_bytes} bytes")
     return "\n\n".join(parts)
@@ -208,7 +209,7 @@ def _module_text(module: Mapping[str, Any], stored: Mapping[tuple[str, str], int
     host = f", host code for {', '.join(module['host'])}" if module["host"] else ""
     lines = [f"{module['name']}: {module['blob_bytes']} bytes{host}"]
     for machine, variants in module.get("cpu", {}).items():
-        lines.append(f"  CPU code for {machine}: {', '.join(variants)}")
+        lines.append(f"  CPU code for {machine}, by level: {', '.join(variants)}")
     for image in module["images"]:
         built = "" if image["requested"] == image["target"] else f" (asked for as {image['requested']})"
         kept = stored.get((module["name"], image["target"]), image["bytes"])
@@ -228,7 +229,7 @@ def _module_text(module: Mapping[str, Any], stored: Mapping[tuple[str, str], int
     ]
     rows = [row for kernel in module["kernels"] for row in _usage_rows(kernel)]
     if rows:
-        columns = ["kernel", "arch", "registers", "shared", "stack", "spills", "threads", "code"]
+        columns = ["kernel", "arch", "registers", "shared B", "stack B", "spilled B", "max threads", "code B"]
         lines += ["  " + line for line in plain_table("", columns, rows).splitlines()]
     return "\n".join(lines)
 

@@ -57,7 +57,7 @@ def _calls(command: Callable[..., None]) -> Callable[..., None]:
 @click.command(cls=Command)
 @click.argument("package", metavar="WHEEL|PACKAGE")
 @_calls
-@click.option("--against", metavar="host|FILE.py|FILE.npz", help="What is right.  [default: host, where a GPU is]")
+@click.option("--against", metavar="host|FILE.py|FILE.npz", help="What GPU results must agree with.  [default: host]")
 @click.option("--rtol", type=_Finite(0), help="Relative tolerance. Default: by type and length of sums.")
 @click.option("--atol", type=_Finite(0), help="Absolute tolerance. Default: by type and length of sums.")
 @_JSON
@@ -117,7 +117,7 @@ def demo(archs: str | None, keep: str | None, jobs: int | None, quiet: bool, as_
 @click.command(cls=Command)
 @click.argument("package", metavar="WHEEL|PACKAGE")
 @_calls
-@click.option("--on", type=click.Choice(["cpu", "gpu"]), help="Only there. Default: wherever the functions run.")
+@click.option("--on", type=click.Choice(["cpu", "gpu"]), help="Time only there. Default: wherever functions run.")
 @click.option("--plot", metavar="FILE.png|FILE.svg", help="Draw a bar chart.")
 @_JSON
 def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None:
@@ -148,7 +148,7 @@ def bench(package: str, plot: str | None, as_json: bool, **options: Any) -> None
 @_JOBS
 @click.option("--budget", type=_Finite(1), default=600, show_default=True, help="Seconds for all of it, about.")
 @click.option("--list", "listed", is_flag=True, help="Show candidates and measure nothing; needs no GPU.")
-@click.option("--archs", metavar="ARCH", help="What --list is for.  [default: native]")
+@click.option("--archs", metavar="ARCH", help="Whose candidates --list shows.  [default: native]")
 @click.option("--dry-run", is_flag=True, help="Measure, but write nothing.")
 @_QUIET
 @_JSON

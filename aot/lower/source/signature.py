@@ -134,6 +134,8 @@ def value_type(value: ir.Type) -> ValueType:
         return ScalarType(text)
     if isinstance(value, ir.UnrankedTensorType | ir.UnrankedMemRefType):
         raise UnsupportedError(f"'{text}': the rank must be known; use '?' for extents that vary")
+    if isinstance(value, ir.IntegerType) and not value.is_signless:
+        raise UnsupportedError(f"'{text}': operations know no sign of a type: write i{value.width}")
     raise UnsupportedError(f"'{text}' is not a type that can be passed from Python: use arrays and numbers")
 
 
