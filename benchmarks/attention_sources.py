@@ -64,6 +64,17 @@ _SCORES = {
     %seen = arith.cmpi ule, %j, %i : index
     %u = arith.select %seen, %added, %nothing : f32
     linalg.yield %u : f32""",
+    "window": """%i = linalg.index 3 : index
+    %j = linalg.index 4 : index
+    %window = arith.constant {window} : index
+    %past = arith.subi %nn, %nm : index
+    %own = arith.addi %i, %past : index
+    %reach = arith.addi %j, %window : index
+    %not_behind = arith.cmpi sle, %j, %own : index
+    %near = arith.cmpi sgt, %reach, %own : index
+    %seen = arith.andi %not_behind, %near : i1
+    %u = arith.select %seen, %t, %nothing : f32
+    linalg.yield %u : f32""",
 }
 _LOWEST = {"f16": "-6.550400e+04", "bf16": "-3.389531e+38"}
 _FUNCTION = """
@@ -124,7 +135,9 @@ class Attention:
     depth: int = 32
     width: int = 32
     mask: str = ""
-    """``causal``, ``causal-half`` (by the least number of 16 bits), ``array``, ``causal-array``, or none."""
+    """``causal``, ``causal-half`` (by the least number of 16 bits), ``window``, ``array``, ``causal-array``, none."""
+    window: int = 256
+    """Keys that a query sees of a ``window``; the last query sees the last key."""
 
     @property
     def source(self) -> str:
@@ -150,7 +163,7 @@ class Attention:
             parallel=_PARALLEL,
             product=_PRODUCT.format(t=t),
             narrow=_NARROW.format(t=t),
-            score=_SCORES[self.mask].format(t=t),
+            score=_SCORES[self.mask].format(t=t, window=self.window),
             lowest=_LOWEST[t],
             t=t,
             scale=SCALE,

@@ -142,7 +142,7 @@ AS_MASKS_ARE_WRITTEN = [
     (
         "one more",
         CAUSAL.replace("%j, %i", "%j, %x1").replace("%seen", "%x1 = arith.addi %i, %one : index\n%seen", 1),
-        None,
+        1,
     ),
     (
         "a difference without sign",

@@ -151,6 +151,7 @@ COMPILED = [
         "sm_120",
         Attention("f16", (1, 8), 4, 4096, 4096, depth=128, width=128, mask="causal").text(),
     ),
+    ("a window", "sm_90", Attention("f16", (4, 16), 1, 4096, 4096, depth=128, width=128, mask="window").text()),
     ("step by step", "sm_80 sm_90", EXAMPLE.read_text()),
 ]
 

@@ -32,6 +32,10 @@ def expected(torch: Any, of: Any, q: Any, k: Any, v: Any, mask: Any = None) -> A
     if "causal" in of.mask:
         rows, columns = (torch.arange(each, device="cuda") for each in scores.shape[-2:])
         scores = scores.masked_fill(columns > rows[:, None], -math.inf)
+    if of.mask == "window":
+        rows, columns = (torch.arange(each, device="cuda") for each in scores.shape[-2:])
+        own = rows[:, None] + (scores.shape[-1] - scores.shape[-2])
+        scores = scores.masked_fill((columns > own) | (columns <= own - of.window), -math.inf)
     if mask is not None:
         scores = scores + mask.double()[:, None, None, None]
     return torch.einsum("bhgmn,bhnw->bhgmw", torch.softmax(scores, -1), v.double())

@@ -26,6 +26,7 @@ from aot.lower.contract.attention import (
     hopperdecode,
     mmaflash,
     scaled,
+    sight,
 )
 from aot.lower.contract.attention.attentionchain import Chain
 from aot.lower.contract.attention.attentionpick import Pick
@@ -66,7 +67,7 @@ def _emit(chain: Chain, images: Images, pick: Pick) -> bool:
         job = _job(chain, loops) if loops else None
         if loops is None or job is None:
             return False
-        few = None if job.causal else _job(chain, _together(chain, loops))
+        few = _few(job, chain, loops)
         ways = [way for way in _ways(job, few, images, pick) if not isinstance(way.condition, bool)]
         if not ways:
             return False
@@ -158,18 +159,36 @@ def _together(chain: Chain, apart: tuple[Groups, Groups]) -> tuple[Groups, Group
     return (one, other) if (batch, m) == (other.batch, other.m) else apart
 
 
-def _job(chain: Chain, loops: tuple[Groups, Groups]) -> Attention | None:
+def _few(job: Attention, chain: Chain, loops: tuple[Groups, Groups]) -> Attention | None:
+    """The same for few queries, of as many heads as read the same keys; None where these see few keys, too.
+
+    Memory bounds it: keys beside those that one of them sees are left out, and all others compared as in the source.
+    """
+    seen = job.sight
+    if seen is not None and seen.offset is None:
+        return None
+    few = _job(chain, _together(chain, loops), sees_all=True)
+    return few if few is None or seen is None else replace(few, span=seen.span(few.scores), needs=seen.conditions)
+
+
+def _job(chain: Chain, loops: tuple[Groups, Groups], *, sees_all: bool = False) -> Attention | None:
+    """The work of a chain with these loops; ``sees_all``: without a word about keys that queries do not see."""
     scores, output = forming.problem(chain.scores, loops[0]), forming.problem(chain.output, loops[1])
-    seen = causal.visible(scores.epilogue, len(scores.batch)) if scores.epilogue.initial is None else None
+    begins = scores.epilogue.initial is not None
+    band = None if begins or sees_all else causal.visible(scores.epilogue, len(scores.batch))
     depth, width = scores.k.static, output.n.static
     if depth is None or width is None or not all(_is_width(each) for each in (depth, width)):
         return None
-    if scores.epilogue.initial is not None:
+    if begins:
         return None
-    epilogue, scale = scaled.without(seen or scores.epilogue)
+    seen = None if band is None else sight.of(band, scores)
+    epilogue, scale = scaled.without(scores.epilogue if band is None else band.epilogue)
     scaling = Scale(scale * math.log(chain.base), low=epilogue.may_exceed(LOW))
     job = Attention(
-        scores, output, depth, width, epilogue, scaling, causal=seen is not None, zeros=chain.zeros, staged=False
+        *(scores, output, depth, width, epilogue, scaling, seen),
+        zeros=chain.zeros,
+        staged=False,
+        needs=() if seen is None else seen.conditions,
     )
     return job if _fits(job) else None
 
@@ -201,12 +220,12 @@ def _condition(job: Attention, need: str) -> ir.Value | bool:
     factors = (scores.left, scores.right, output.right)
     wide = [each.has_address and problem.is_wide(each.memory, each.strides) for each in factors]
     served = [rtcalls.serves(need)] if need else []
-    return problem.all_of([*served, *_positive(job), *wide])
+    return problem.all_of([*served, *_extents(job), *wide])
 
 
-def _positive(job: Attention) -> list[ir.Value | bool]:
+def _extents(job: Attention) -> list[ir.Value | bool]:
     scores = job.scores
-    return [wgmmafit.is_positive(each) for each in (scores.m, scores.n, *scores.batch)]
+    return [*(wgmmafit.is_positive(each) for each in (scores.m, scores.n, *scores.batch)), *job.needs]
 
 
 def _hopper_condition(job: Attention) -> ir.Value | bool:
@@ -217,7 +236,7 @@ def _hopper_condition(job: Attention) -> ir.Value | bool:
     if job.bounded:
         # What the scores are stored in is not there when the kernel runs.
         pairs.append(wgmmafit.has_pairs(scores, job.epilogue.read()))
-    return problem.all_of([rtcalls.serves(flash.NEED), *_positive(job), *factors, *pairs])
+    return problem.all_of([rtcalls.serves(flash.NEED), *_extents(job), *factors, *pairs])
 
 
 def _drop_views(memory: ir.Value) -> None:

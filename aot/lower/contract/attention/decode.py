@@ -108,7 +108,7 @@ class _Code:
     def __init__(self, job: Attention, kind: Kind, layout: _Layout, block: Block, part: tuple[Parts, Word]) -> None:
         self.job, self.layout, self.tile, self.block, self.part = job, layout, layout.tile, block, part
         self.lane, self.warp = block.thread % WARP, block.thread // WARP
-        self.keys = narrow(job.scores.n.value)
+        self.keys = narrow(job.keys[1].value)
         base = instructions.shared_base()
         ring = base + self.warp * layout.ring + layout.queries.bytes
         self.query_copies = Copies(layout.queries, job.scores.left, block.batch, block.thread, base)
@@ -120,7 +120,7 @@ class _Code:
         self.key_at = flashcopies.by_columns(ring, self.lane).padded(layout.keys.pitch)
         self.value_at = flashcopies.by_rows(ring + layout.keys.bytes, self.lane).padded(layout.values.pitch)
         self.code = Warp(job, kind, Sizes(1, self.tile.keys), block.batch, (block.m, self.keys))
-        self.share = decodeparts.share(*part, self.keys, self.tile.turn)
+        self.share = decodeparts.share(job, *part, self.tile.turn)
 
     def emit(self) -> None:
         """All of it."""

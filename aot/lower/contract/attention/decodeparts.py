@@ -126,7 +126,8 @@ def _wanted(job: Attention) -> Word:
 
 
 def _division(job: Attention, turn: int, most: Word) -> Division:
-    turns = Word(job.scores.n.value).tiles(turn)
+    begin, end = job.keys
+    turns = (end - begin).tiles(turn)
     some = turns.tiles(_LEAST_TURNS).least(most)
     each = turns.tiles_of(some)
     return Division(turns.tiles_of(each), each * turn)
@@ -185,10 +186,12 @@ class Share:
     turns: Word
 
 
-def share(parts: Parts, part: Word, keys: Word, turn: int) -> Share:
+def share(job: Attention, parts: Parts, part: Word, turn: int) -> Share:
     """The keys of a part, in a kernel."""
-    size = narrow(parts.division.keys.value)
-    begin = part * size
+    size, (first, end) = narrow(parts.division.keys.value), job.keys
+    keys, begin = narrow(end.value), part * size
+    if isinstance(first, Word):
+        begin = begin + narrow(first.value)
     count = (begin + size).least(keys) - begin
     return Share(begin, count // turn, count.tiles(turn))
 

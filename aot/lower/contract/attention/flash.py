@@ -38,6 +38,7 @@ from aot.lower.contract.attention.flashjob import (
     Shape,
     Tile,
 )
+from aot.lower.contract.attention.sight import Pieces, Sight
 from aot.lower.contract.codegen import boxes, hopper, registers
 from aot.lower.contract.codegen.boxes import DEPTH, Boxes
 from aot.lower.contract.codegen.hopper import ATOM, SWIZZLE_ROW, WARP, WARPGROUP
@@ -68,14 +69,14 @@ def launch(job: Attention, pick: Pick) -> None:
 
     # What is read beside the scores takes registers.
     wide = job.bounded and max(job.depth, job.width) > _TALL_WIDTH
-    usual = (SQUARE, NARROW, SHORT)[(1 + job.causal) * wide :]
+    usual = (SQUARE, NARROW, SHORT)[(1 + (job.sight is not None)) * wide :]
     square, deep, tall = shaped(*usual), shaped(DEEP, *usual), shaped(TALL, *usual)
     if pick.asks(FLASH):
         _launch(shaped(flashpick.asked(pick), *usual))
     elif job.bounded or (job.depth, job.width) != (_TALL_WIDTH, _TALL_WIDTH):
         _launch(square)
     else:
-        few = job.causal or extents.at_most(job.scores.n, _FEW_KEYS)
+        few = job.sight is not None or extents.at_most(job.scores.n, _FEW_KEYS)
         branches.either(few, lambda: _launch(deep), lambda: _launch_many(square, tall))
 
 
@@ -113,7 +114,7 @@ def _launch(job: Attention) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
     sizes = ((blocks.value, one, one), (rtcalls.index(threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory)
-    tiling.mark(op.operation, ATTENTION, 0, FLASH, job.told, ("causal",) if job.causal else ())
+    tiling.mark(op.operation, ATTENTION, 0, FLASH, job.told, job.remarks)
     # Without it ptxas may not know how many registers a thread begins with, and ignores what it is told of them.
     tiling.give_registers(op.operation)
     imageneeds.mark(op.operation, NEED)
@@ -144,6 +145,7 @@ class Kernel:
         self.shared = hopper.shared_memory(ATOM)
         self.ring = Ring(self.shared + self.layout.barriers, self.shape)
         self.extents = (job.depth, job.width)
+        self.pieces = Pieces(job.sight or Sight(), self.keys, self.shape.keys, self.shape.queries)
         self.group = self.thread // WARPGROUP
         self.lane = self.thread % WARPGROUP
         self.turns = self._turns()
@@ -188,7 +190,7 @@ class Kernel:
     def _tile(self, turn: Word) -> Tile:
         number, pieces = turn * self.stride + self._nth(turn), self.keys.tiles(self.shape.keys)
         more = constant(1).where((turn + 1).below(self.turns), 0)
-        if not self.job.causal:
+        if self.job.sight is None:
             return Tile(number % self.down * self.shape.queries, pieces, more, self._indices(number // self.down))
         per, products = self._together(), self.count // self.down
         section, inside = number // (per * self.down), number % (per * self.down)
@@ -198,8 +200,8 @@ class Kernel:
         longest_first = ((products.tiles_of(per) - section) & 1).equals(1)
         row = (self.down - 1 - row).where(longest_first, row)
         m0 = row * self.shape.queries
-        some = row + 1 if self.shape.is_square else (m0 + self.shape.queries).tiles(self.shape.keys)
-        return Tile(m0, pieces.least(some), more, self._indices(begin + inside % here))
+        seen = pieces.least(row + 1) if self.job.is_square else self.pieces.seen(m0)
+        return Tile(m0, seen, more, self._indices(begin + inside % here))
 
     def _together(self) -> Word:
         """Products whose tiles are sorted together."""
@@ -273,6 +275,7 @@ class Kernel:
         barrier = self.ring.full(side, slot)
         hopper.expect(barrier, constant(self.layout.piece(side)))
         for part in range(self.extents[side] // DEPTH):
-            at = self.sides[side].at(constant(part * DEPTH), piece * self.shape.keys, tile.batch)
+            first = self.pieces.number(tile.m0, piece) * self.shape.keys
+            at = self.sides[side].at(constant(part * DEPTH), first, tile.batch)
             target = self.stage(side, slot) + part * self.shape.keys * SWIZZLE_ROW
             hopper.load_tile(target, self.sides[side].map, at, barrier)

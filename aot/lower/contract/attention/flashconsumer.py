@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import arith, llvm, scf, vector
 
-from aot.lower.contract.attention import onlinesoftmax
+from aot.lower.contract.attention import onlinesoftmax, sight
 from aot.lower.contract.attention.flashjob import KEY, VALUE, State, Tile, Turns
 from aot.lower.contract.codegen import hopper, instructions, registers
 from aot.lower.contract.codegen.boxes import DEPTH, Boxes
@@ -80,21 +80,38 @@ class Consumer:
         zero, self.used = onlinesoftmax.number(0.0), used
         self.left = self._queries(turn)
         first = State(scores, [zero] * (self.job.width // 2), (onlinesoftmax.start(), onlinesoftmax.start()))
-        last = self.at.pieces - 1
-        loop = scf.ForOp(constant(0).value, last.value, constant(1).value, first.flat())
-        with ir.InsertionPoint(loop.body):
-            state = self._piece(Word(loop.induction_variable), State.of(list(loop.inner_iter_args)), last=False)
-            scf.YieldOp(state.flat())
+        before = self._all_but_last(turn, first)
         # Places are worked out again, and once more: products leave no registers for them.
         turn = registers.here(turn)
         self._know(registers.here(self.kernel.thread), turn)
         self.turn, self.more = turn, self.at.more.equals(1)
         self.left = self._queries(turn + 1)
-        state = self._piece(self.at.pieces - 1, State.of(list(loop.results)), last=True)
+        state = self._piece(self.at.pieces - 1, before, all_seen=self.job.all_seen(last=True), last=True)
         turn = registers.here(turn)
         self._know(registers.here(self.kernel.thread), turn)
         self._store(state, turn)
         scf.ConditionOp(self.more, [(turn + 1).value, (used + self.at.pieces).value, state.scores])
+
+    def _all_but_last(self, turn: Word, state: State) -> State:
+        """All pieces but the last one; where some of their keys are not seen by all queries, in three loops."""
+        sight, last = self.job.sight, self.at.pieces - 1
+        if sight is None or sight.is_plain or self.job.bounded:
+            return self._loop((constant(0), last), state, self.job.all_seen(last=False))
+        begin, end = self.kernel.pieces.seen_by_all(self.at.m0, last)
+        state = self._loop((constant(0), begin), state, False, turn)
+        self._know(registers.here(self.kernel.thread), registers.here(turn))
+        state = self._loop((begin, end), state, True)
+        return self._loop((end, last), state, False, turn)
+
+    def _loop(self, pieces: tuple[Word, Word], state: State, all_seen: bool | None, again: Word | None = None) -> State:
+        """Some pieces; ``again``: the tile whose places are worked out for each of them."""
+        loop = scf.ForOp(*(each.value for each in (*pieces, constant(1))), state.flat())
+        with ir.InsertionPoint(loop.body):
+            piece, before = Word(loop.induction_variable), State.of(list(loop.inner_iter_args))
+            if again is not None:
+                self._know(registers.here(self.kernel.thread), registers.here(again))
+            scf.YieldOp(self._piece(piece, before, all_seen=all_seen).flat())
+        return State.of(list(loop.results))
 
     def _await_queries(self, turn: Word) -> None:
         hopper.wait(self.ring.queries_full(turn & 1), turn // 2 & 1)
@@ -138,13 +155,13 @@ class Consumer:
         mine = self.leads if condition is None else arith.AndIOp(condition, self.leads).result
         hopper.when(mine, lambda: hopper.arrive(self.ring.empty(side, number % self.stages)))
 
-    def _piece(self, piece: Word, state: State, *, last: bool) -> State:
+    def _piece(self, piece: Word, state: State, *, all_seen: bool | None, last: bool = False) -> State:
         """Weights of a piece; the next one's scores are there when it ends, and the sums with these weights run.
 
         Behind the last piece the next tile's first one comes. Without one, products are of what lies there, for nobody.
         """
         number, more = self.used + piece, self.more if last else None
-        scores = self._scores(piece, state.scores, last=last)
+        scores = self._scores(self.kernel.pieces.number(self.at.m0, piece), state.scores, all_seen)
         rows = [[scores[n] for n in range(len(scores)) if n % 4 // 2 == half] for half in range(2)]
         begun = onlinesoftmax.begun(rows, state.rows, self.job.scale)
         done = [onlinesoftmax.weighed(each, row, self.job.scale) for each, row in zip(rows, begun.rows, strict=True)]
@@ -183,8 +200,8 @@ class Consumer:
         hopper.when(self.more, wait)
         return number % self.stages
 
-    def _scores(self, piece: Word, total: ir.Value, *, last: bool) -> list[ir.Value]:
-        """What the source makes of a thread's scores; of keys in the last piece that a query does not see, nothing."""
+    def _scores(self, piece: Word, total: ir.Value, all_seen: bool | None) -> list[ir.Value]:
+        """What the source makes of a thread's scores; of keys in a piece that a query does not see, nothing."""
         found: list[ir.Value] = []
         kind = ir.VectorType.get([2], ir.F32Type.get())
         first = piece * self.keys + self.pair
@@ -194,37 +211,26 @@ class Consumer:
                 at = self._place(self.row + 8 * half, first + 8 * block)
                 made = self.job.scores_of(vector.FromElementsOp(kind, pair).result, at)
                 found += [vector.ExtractOp(made, [], [number]).result for number in range(2)]
-        if not last and (self.job.shape.is_square or not self.job.causal):
-            return found
-        if self.job.bounded or (self.job.causal and last):
-            # What is read beside the scores leaves no registers for them in two forms.
-            return self._seen(found, first)
-        behind, seen = (piece + 1) * self.keys, self._seen_by_all()
-        whole = arith.CmpIOp(arith.CmpIPredicate.ule, behind.value, seen.value).result
-        branch = scf.IfOp(whole, [each.type for each in found], has_else=True)
+        if all_seen is not None:
+            return found if all_seen else self._seen(found, first)
+        branch = scf.IfOp(self._is_whole(piece), [each.type for each in found], has_else=True)
         with ir.InsertionPoint(branch.then_block):
             scf.YieldOp(found)
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp(self._seen(found, first))
         return list(branch.results)
 
-    def _seen_by_all(self) -> Word:
-        """Keys that all of the warpgroup's queries see."""
-        if not self.job.causal:
-            return self.kernel.keys
-        return self.kernel.keys.least(self.at.m0 + (self.consumer * _ROWS + 1))
+    def _is_whole(self, piece: Word) -> ir.Value:
+        """Whether all of the warpgroup's queries see all keys of a piece, up to their places or behind them."""
+        behind, seen = (piece + 1) * self.keys, self.kernel.keys
+        if self.job.sight is not None:
+            seen = seen.least(self.job.sight.end(self.at.m0, self.consumer * _ROWS))
+        return arith.CmpIOp(arith.CmpIPredicate.ule, behind.value, seen.value).result
 
     def _seen(self, scores: list[ir.Value], first: Word) -> list[ir.Value]:
         """A thread's scores; nothing of keys that a query does not see."""
-        limits = [self._limit(half, first) for half in range(2)]
-        return [onlinesoftmax.seen(each, 8 * (n // 4) + n % 2, limits[n % 4 // 2]) for n, each in enumerate(scores)]
-
-    def _limit(self, half: int, first: Word) -> Word:
-        """Places from ``first`` on that a query sees; none if it is negative."""
-        limit = self.kernel.keys
-        if self.job.causal:
-            limit = limit.least(self.row + (8 * half + 1))
-        return limit - first
+        seen = [sight.limits(self.job.sight, self.kernel.keys, (self.row, 8 * half), first) for half in range(2)]
+        return [seen[n % 4 // 2].seen([each], [8 * (n // 4) + n % 2])[0] for n, each in enumerate(scores)]
 
     def _place(self, row: Word, column: Word) -> Place:
         if self.job.bounded:

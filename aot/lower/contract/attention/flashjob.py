@@ -12,6 +12,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from aot.lower.contract.attention.onlinesoftmax import Row, Scale
+from aot.lower.contract.attention.sight import Sight
 from aot.lower.contract.codegen import hopper, sharednumbers
 from aot.lower.contract.codegen.sharednumbers import WORD
 from aot.lower.contract.codegen.words import Word, constant
@@ -52,7 +53,7 @@ class Shape:
 
     @property
     def is_square(self) -> bool:
-        """As many keys in a piece as queries in a tile: of all pieces but the last one all are seen, if causal."""
+        """As many keys in a piece as queries in a tile."""
         return self.keys == self.queries
 
 
@@ -75,14 +76,41 @@ class Attention:
     """What becomes of a score that a query sees."""
     scale: Scale
     """What is left to multiply it with, before its softmax."""
-    causal: bool
-    """A query sees keys up to its own place only; else all of them."""
-
+    sight: Sight | None
+    """The keys that a query sees; None for all of them."""
     zeros: bool
     """Results of a query that sees no key are zeros, not NaN."""
     staged: bool
     """TMA can store the result, 16-bit elements."""
     shape: Shape = SQUARE
+    needs: tuple[ir.Value | bool, ...] = ()
+    """Conditions of the call, beside those of types, layouts and extents."""
+    span: tuple[Word, Word] | None = None
+    """Of keys that some of few queries see: the first one and the end, as indices of host code."""
+
+    @property
+    def keys(self) -> tuple[Word | int, Word]:
+        """The same where queries may see all of them, too."""
+        return self.span or (0, Word(self.scores.n.value))
+
+    @property
+    def is_square(self) -> bool:
+        """Whether of all pieces of a tile but the last one all keys are seen, by all its queries."""
+        return self.sight is None or (self.sight.is_plain and self.shape.is_square)
+
+    def all_seen(self, *, last: bool) -> bool | None:
+        """Whether all of a tile's queries see all keys of its last piece, or of others; None if a kernel asks."""
+        if not last and self.is_square:
+            return True
+        # What is read beside the scores leaves no registers for them in two forms.
+        return False if self.bounded or (self.sight is not None and last) else None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """For reports."""
+        if self.sight is None:
+            return ()
+        return ("causal",) if self.sight.window is None else ("causal", f"window {self.sight.window}")
 
     @property
     def bounded(self) -> bool:

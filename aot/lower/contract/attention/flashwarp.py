@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, scf, vector
 
-from aot.lower.contract.attention import onlinesoftmax
+from aot.lower.contract.attention import onlinesoftmax, sight
 from aot.lower.contract.attention.flashjob import Attention
 from aot.lower.contract.attention.onlinesoftmax import Row
+from aot.lower.contract.attention.sight import Limits
 from aot.lower.contract.codegen import instructions
 from aot.lower.contract.codegen.instructions import Kind
 from aot.lower.contract.codegen.operand import right_tiles
@@ -175,19 +176,17 @@ class Warp:
     def _scores(self, totals: list[ir.Value], row: Word, first: Word, *, all_seen: bool) -> list[ir.Value]:
         """What the source makes of a thread's products; of keys that a query does not see, nothing."""
         found: list[ir.Value] = []
-        limits = [] if all_seen else [self._limit(row + 8 * half, first) for half in range(2)]
+        seen = [] if all_seen else [self._limits(row + 8 * half, first) for half in range(2)]
         for n in range(0, len(totals), 2):
             block, half = n // 4, n % 4 // 2
             values = self._made(totals[n : n + 2], row + 8 * half, first + 8 * block)
             if not all_seen:
-                values = [onlinesoftmax.seen(each, 8 * block + k, limits[half]) for k, each in enumerate(values)]
+                values = seen[half].seen(values, [8 * block + k for k in range(2)])
             found += values
         return found
 
-    def _limit(self, row: Word, first: Word) -> Word:
-        """Places from ``first`` on that a query sees; none if it is negative."""
-        limit = self.keys.least(row + 1) if self.job.causal else self.keys
-        return limit - first
+    def _limits(self, row: Word, first: Word) -> Limits:
+        return sight.limits(self.job.sight, self.keys, (row, 0), first)
 
     def _made(self, pair: Sequence[ir.Value], row: Word, column: Word) -> list[ir.Value]:
         if self.job.bounded:

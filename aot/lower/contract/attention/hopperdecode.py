@@ -133,10 +133,10 @@ class _Code:
 
     def __init__(self, job: Attention, kind: Kind, layout: Layout, block: Block, part: tuple[Parts, Word]) -> None:
         self.job, self.kind, self.layout, self.block, self.part = job, kind, layout, block, part
-        self.keys = narrow(job.scores.n.value)
+        self.keys = narrow(job.keys[1].value)
         self.base = hopper.shared_memory(ATOM)
         self.barriers = self.base + layout.barriers
-        self.share = decodeparts.share(*part, self.keys, layout.keys)
+        self.share = decodeparts.share(job, *part, layout.keys)
 
     def emit(self, keys: Boxes, values: Boxes) -> None:
         """All of it."""

@@ -105,7 +105,7 @@ def launch(job: Attention, kind: Kind, need: str, pick: Pick) -> None:
     memory = arith.ConstantOp(ir.IntegerType.get_signless(32), layout.bytes).result
     sizes = ((blocks.value, one, one), (rtcalls.index(tile.threads), one, one))
     op = gpu.LaunchOp(*sizes, dynamic_shared_memory_size=memory).operation
-    tiling.mark(op, ATTENTION, 0, MMA_FLASH, _told(job, tile), ("causal",) if job.causal else ())
+    tiling.mark(op, ATTENTION, 0, MMA_FLASH, _told(job, tile), job.remarks)
     if need:
         imageneeds.mark(op, need)
     body = op.regions[0].blocks[0]
@@ -114,7 +114,7 @@ def launch(job: Attention, kind: Kind, need: str, pick: Pick) -> None:
     with ir.InsertionPoint(end):
         number, down = narrow(body.arguments[0]), narrow(count.value)
         row = number % down
-        if job.causal:
+        if job.sight is not None:
             # The longest ones begin first.
             row = down - 1 - row
         batch = tiles.indices(number // down, [narrow(each.value) for each in job.scores.batch])
@@ -164,14 +164,19 @@ class _Code:
     def emit(self, width: int, wide: ir.Value | bool) -> None:
         """All of it; results are stored by vectors of ``width`` where that is possible."""
         self.pieces, seen = self._pieces()
+        begin, whole = self._window()
         self.copies[0].begin(0, self.block.m0, self.block.m)
         for number in range(STAGES - 1):
-            self._copy(constant(number))
+            self._copy(begin + number)
         if self._holds():
             instructions.wait(STAGES - 2)
             gpu.BarrierOp()
         left = self._left() if self._holds() else None
-        state = self._loop(constant(0), seen, self.code.start(), left, all_seen=True)
+        state = self.code.start()
+        if whole is not None:
+            state = self._loop(begin, whole, state, left, all_seen=False)
+            begin, seen = whole, whole.where(seen.below(whole), seen)
+        state = self._loop(begin, seen, state, left, all_seen=True)
         state = self._loop(seen, self.pieces, state, left, all_seen=False)
         instructions.wait(0)
         gpu.BarrierOp()
@@ -188,10 +193,20 @@ class _Code:
 
     def _pieces(self) -> tuple[Word, Word]:
         """Of keys that one of the tile's queries sees, and those that all of them see completely."""
-        some, all_ = self.keys, self.keys
-        if self.job.causal:
-            some, all_ = some.least(self.block.m0 + self.tile.queries), all_.least(self.block.m0 + 1)
+        some, all_, sight = self.keys, self.keys, self.job.sight
+        if sight is not None:
+            some = some.least(sight.end(self.block.m0, self.tile.queries - 1))
+            all_ = all_.least(sight.end(self.block.m0))
         return some.tiles(self.tile.keys), all_ // self.tile.keys
+
+    def _window(self) -> tuple[Word, Word | None]:
+        """The first piece that one of the tile's queries sees, and from which on all do, if there is a window."""
+        sight = self.job.sight
+        if sight is None or sight.window is None:
+            return constant(0), None
+        begin = sight.begin(self.block.m0) // self.tile.keys
+        whole = sight.begin(self.block.m0, self.tile.queries - 1).tiles(self.tile.keys)
+        return begin, whole.least(self.pieces)
 
     def _stage(self, number: Word) -> Word:
         """Offset of a piece in the ring."""

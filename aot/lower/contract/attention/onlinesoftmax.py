@@ -19,7 +19,6 @@ from mlir.dialects import arith, llvm, scf
 from mlir.dialects import math as math_dialect
 
 from aot.lower.contract.codegen import instructions
-from aot.lower.contract.codegen.words import Word, constant
 from aot.lower.fast.regions import bodies
 from aot.lower.gpumodule import devicemath
 
@@ -189,12 +188,6 @@ def reciprocal(weights: ir.Value, *, zeros: bool) -> ir.Value:
         return found
     none = arith.CmpFOp(arith.CmpFPredicate.OEQ, weights, number(0.0)).result
     return arith.SelectOp(none, weights, found).result
-
-
-def seen(score: ir.Value, place: int, limit: Word) -> ir.Value:
-    """The score of a key, which counts if its place is below a limit that may be negative."""
-    below = arith.CmpIOp(arith.CmpIPredicate.slt, constant(place).value, limit.value).result
-    return arith.SelectOp(below, score, number(float("-inf"))).result
 
 
 def there(condition: ir.Value, values: Sequence[ir.Value], otherwise: float = 0.0) -> list[ir.Value]:

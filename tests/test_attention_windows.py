@@ -1,0 +1,115 @@
+"""Attention whose queries see keys near their own places: what is left out, and that values are right at all edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attention_source import Attention
+from cpurun import build
+from test_attention import AMPERE, CAUSAL, inputs
+from test_hopper import chosen, tiles
+
+NUMBERS = """%low = arith.constant -3.0e38 : f32
+  %one = arith.constant 1 : index
+  %before = arith.constant {before} : index
+  %after = arith.constant {after} : index
+  %behind = arith.subi %nn, %nm : index
+  """
+ENDS = {
+    "own": "%end = arith.addi %i, %after : index",
+    "dims": "%moved = arith.addi %i, %behind : index\n%end = arith.addi %moved, %after : index",
+    "argument": """%given = arith.index_cast %past : i32 to index
+    %moved = arith.addi %i, %given : index
+    %end = arith.addi %moved, %after : index""",
+}
+"""The last key that a query sees: its own one or ``after`` behind it, moved by extents or by an argument."""
+WINDOW = """{end}
+    %reach = arith.addi %j, %before : index
+    %first = arith.cmpi sle, %j, %end : index
+    %near = arith.cmpi sgt, %reach, %end : index
+    %both = arith.andi %first, %near : i1
+    %u = arith.select %both, %t, {nothing} : f32"""
+
+
+def source(of: Any, window: int, end: str, *, after: int = 0, nothing: str = "%nothing") -> str:
+    """An attention in which a query sees so many keys, up to one ``after`` its own place, moved."""
+    numbers = NUMBERS.format(before=window, after=after)
+    text = of.text().replace("%e = tensor.empty", f"{numbers}%e = tensor.empty")
+    text = text.replace(CAUSAL, WINDOW.format(end=ENDS[end], nothing=nothing))
+    return str(text.replace("%o: tensor", "%past: i32, %o: tensor") if end == "argument" else text)
+
+
+def expected(arrays: list[Any], window: int, moved: int) -> Any:
+    """In float64: the last key of a query is its own place, moved."""
+    scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
+    distances = np.arange(scores.shape[-1]) - np.arange(scores.shape[-2])[:, None] - moved
+    scores = np.where((distances <= 0) & (distances > -window), scores, -np.inf)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
+
+
+def check(of: Any, program: Any, shape: tuple[int, int], window: int, moved: int, *, past: int | None = None) -> None:
+    arrays = inputs(of, 1, *shape)
+    given = arrays if past is None else [*arrays[:3], past, arrays[3]]
+    got = program.call("f", *given).results[0].astype("f8")
+    np.testing.assert_allclose(got, expected(arrays, window, moved), rtol=2e-3, atol=2e-3, err_msg=str((shape, moved)))
+
+
+SHAPES = ((1, 1), (5, 300), (150, 150), (300, 300), (200, 70))
+OF = Attention(group=1, mask="causal")
+
+
+@pytest.mark.parametrize("nothing", ["%nothing", "%low"])
+@pytest.mark.parametrize("window", [1, 16, 100, 1000])
+def test_windows(window: int, nothing: str) -> None:
+    """Rows that see no key, where there are fewer keys than queries, are no numbers, or, with low ones, steps."""
+    text = source(OF, window, "own", nothing=nothing)
+    (tile,) = tiles(chosen(text, ((8, 0),)), "mma-flash")
+    assert tile.endswith(f", causal, window {window}")
+    program = build(text, options=AMPERE)
+    for shape in SHAPES:
+        if nothing == "%nothing" or shape[0] < shape[1] + window:
+            check(OF, program, shape, window, 0)
+    if nothing == "%low" and window == 1:
+        arrays = inputs(OF, 1, 90, 70)
+        want = arrays[2].astype("f8").mean(2)[:, :, None]
+        got = program.call("f", *arrays).results[0][:, :, 0, 70:].astype("f8")
+        np.testing.assert_allclose(got, np.broadcast_to(want, got.shape), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("window", "after"), [(129, 64), (8, 3), (5, -2)])
+def test_windows_that_do_not_end_at_the_query(window: int, after: int, backwards: bool) -> None:
+    """Encoders look ahead, too."""
+    program = build(source(OF, window, "own", after=after), backwards=backwards, options=AMPERE)
+    for shape in SHAPES:
+        check(OF, program, shape, window, after)
+
+
+@pytest.mark.parametrize("nothing", ["%nothing", "%low"])
+@pytest.mark.parametrize("window", [40, 5000])
+def test_keys_that_were_there_before(window: int, nothing: str) -> None:
+    """The last query sees the last key; few queries share the keys that they see among blocks."""
+    text = source(OF, window, "dims", nothing=nothing)
+    kernels = chosen(text, ((8, 0),))
+    assert [each.schedule for each in kernels if each.schedule in ("decode", "mma-flash")] == ["decode", "mma-flash"]
+    program = build(text, options=AMPERE)
+    for shape in ((1, 1), (1, 700), (7, 600), (16, 16), (17, 160), (150, 301)):
+        check(OF, program, shape, window, shape[1] - shape[0])
+    if nothing == "%nothing":
+        for shape in ((40, 7), (150, 60), (9, 3)):
+            check(OF, program, shape, window, shape[1] - shape[0])
+
+
+@pytest.mark.parametrize("nothing", ["%nothing", "%low"])
+def test_a_place_that_the_call_gives(nothing: str) -> None:
+    """Of a cache: keys behind it are there, and hidden; so may all keys be."""
+    program = build(source(OF, 30, "argument", nothing=nothing), options=AMPERE)
+    for queries, past in ((1, 0), (1, 299), (3, 77), (40, 0), (40, 111), (20, 290)):
+        check(OF, program, (queries, 300), 30, past, past=past)
+    if nothing == "%nothing":
+        for queries, past in ((3, -2), (40, -90), (2, 5000), (40, 320), (1, 1 << 30), (40, -(1 << 30))):
+            check(OF, program, (queries, 300), 30, past, past=past)
