@@ -63,6 +63,15 @@ def test_all_keys(backwards: bool) -> None:
     check(of, program, inputs(of, 3, 7, 40, shift=1))
 
 
+@pytest.mark.parametrize(("depth", "width", "mask"), [(72, 40, ""), (24, 8, "causal"), (88, 120, "array")])
+def test_elements_that_are_no_multiple_of_16(depth: int, width: int, mask: str) -> None:
+    """Zeros stand behind them; what follows in memory is the next row."""
+    of = Attention(group=1, depth=depth, width=width, mask=mask)
+    program = build(of.text(), options=AMPERE)
+    for queries, keys in ((1, 1), (1, 77), (5, 600), (77, 129)):
+        check(of, program, inputs(of, 1, queries, keys))
+
+
 def test_values_without_bound() -> None:
     """An infinite one makes its column infinite, whatever number of blocks shares the keys."""
     of = Attention(group=2)
@@ -447,7 +456,8 @@ CHOICES = [
     ("causal", Attention(depth=128, width=128, mask="causal"), [FLASH.format(keys=48, d=128) + ", causal"], 0),
     ("one query", Attention(group=8, queries=1, depth=128, width=128), [], 1),
     ("too deep", Attention(depth=272), [], 0),
-    ("no multiple of 16", Attention(depth=40), [], 0),
+    ("no whole copies", Attention(depth=36), [], 0),
+    ("zeros behind", Attention(depth=40, width=40), [FLASH.format(keys=64, d=48)], 1),
 ]
 
 
@@ -485,7 +495,14 @@ HOPPER_CHOICES = [
     ("one query", Attention(group=8, queries=1, depth=128, width=128), "hopper-decode", ["rows 16, keys 64"] * 2),
     ("a mask", Attention(depth=64, width=64, mask="array"), "flash", ["queries 128, keys 128"]),
     ("a mask, many elements", Attention(depth=128, width=128, mask="array"), "flash", ["queries 128, keys 96"]),
-    ("sizes that TMA's boxes do not have", Attention(depth=80, width=80), "flash", []),
+    ("zeros behind", Attention(depth=72, width=40), "flash", ["queries 128, keys 128"]),
+    (
+        "one query, zeros behind",
+        Attention(group=8, queries=1, depth=80, width=80),
+        "hopper-decode",
+        ["rows 16, keys 64"] * 2,
+    ),
+    ("more than boxes of TMA", Attention(depth=136, width=136), "flash", []),
 ]
 
 

@@ -19,6 +19,8 @@ SOURCES = {
     "masked": Attention(depth=64, width=64, mask="array"),
     "both": Attention(depth=128, width=128, mask="causal-array"),
     "odd": Attention(depth=80, width=48),
+    "padded": Attention(depth=120, width=72, mask="causal"),
+    "short": Attention("bf16", depth=40, width=40),
     "near": Attention(depth=128, width=128, mask="window", window=200),
     "next": Attention("bf16", depth=64, width=64, mask="window", window=1),
 }

@@ -31,6 +31,7 @@ from aot.lower.contract.attention import (
 from aot.lower.contract.attention.attentionchain import Chain
 from aot.lower.contract.attention.attentionpick import Pick
 from aot.lower.contract.attention.flashjob import Attention
+from aot.lower.contract.attention.flashwarp import SIXTEEN
 from aot.lower.contract.attention.onlinesoftmax import LOW, Scale
 from aot.lower.contract.choice import AMPERE, HOPPER, Images
 from aot.lower.contract.products import extents, forming, kinds, problem
@@ -41,8 +42,10 @@ from aot.lower.fast.wished import UnfitError
 from aot.lower.hostmodule import rtcalls
 from aot.settings.wishes import DECODE, FLASH, HOPPER_DECODE, MMA_FLASH
 
-_HOPPER_WIDTHS = (64, 128)
-_MOST_WIDTH = 256
+_CHUNK = 8
+"""Elements of 16 bytes."""
+_MOST_HOPPER, _MOST_WIDTH = 128, 256
+"""Elements of a query or a value."""
 _MOST_LOOPS = 3
 _VIEWS = ("memref.reinterpret_cast", "memref.extract_strided_metadata")
 
@@ -90,7 +93,7 @@ def _ways(job: Attention, few: Attention | None, images: Images, pick: Pick) -> 
         return []
     need = "" if served else "sm_80"
     found: dict[str, _Way] = {}
-    takes_hopper = images.some(HOPPER) and {job.depth, job.width} <= set(_HOPPER_WIDTHS)
+    takes_hopper = images.some(HOPPER) and max(job.depth, job.width) <= _MOST_HOPPER
     is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
     if few is not None and is_few is not False:
         _refuse_misfits(few, pick, {HOPPER_DECODE: hopperdecode.misfit, DECODE: decode.misfit})
@@ -185,7 +188,7 @@ def _job(chain: Chain, loops: tuple[Groups, Groups], *, sees_all: bool = False) 
     epilogue, scale = scaled.without(scores.epilogue if band is None else band.epilogue)
     scaling = Scale(scale * math.log(chain.base), low=epilogue.may_exceed(LOW))
     job = Attention(
-        *(scores, output, depth, width, epilogue, scaling, seen),
+        *(scores, output, _whole(depth), _whole(width), epilogue, scaling, seen),
         zeros=chain.zeros,
         staged=False,
         needs=() if seen is None else seen.conditions,
@@ -194,8 +197,13 @@ def _job(chain: Chain, loops: tuple[Groups, Groups], *, sees_all: bool = False) 
 
 
 def _is_width(number: int) -> bool:
-    """Whether tensor cores take so many elements of a query or a value."""
-    return number % 16 == 0 and 0 < number <= _MOST_WIDTH
+    """Whether kernels take so many elements of a query or a value: whole copies."""
+    return number % _CHUNK == 0 and 0 < number <= _MOST_WIDTH
+
+
+def _whole(number: int) -> int:
+    """Elements with the zeros that instructions take behind them."""
+    return -(-number // SIXTEEN) * SIXTEEN
 
 
 def _fits(job: Attention) -> bool:

@@ -143,11 +143,11 @@ class Merge:
 
         def give_part() -> None:
             done = Epilogue(None, ((memory.array, Total()),))
-            self._store(sums, done, part, sums.lanes)
-            self._store(pairs, done, part, 1, self.job.width)
+            self._store(sums, (0, self.job.width), Target(done, part, sums.lanes))
+            self._store(pairs, (self.job.width, 2), Target(done, part, 1))
 
         def give_results(lanes: int) -> None:
-            self._store(sums, self.job.output.epilogue, self.block.batch, lanes)
+            self._store(sums, (0, self.job.columns), Target(self.job.output.epilogue, self.block.batch, lanes))
 
         branches.either(self._several(), give_part, lambda: self._either_width(give_results))
 
@@ -161,7 +161,7 @@ class Merge:
         self._either_width(lambda lanes: self._give_rows(mine, lanes))
 
     def _give_rows(self, rows: Word, lanes: int) -> None:
-        across, done = self.job.width // lanes, self.job.output.epilogue
+        across, done = self.job.columns // lanes, self.job.output.epilogue
         loop = scf.ForOp(self.block.thread.value, (rows * across).value, constant(self.threads).value)
         with ir.InsertionPoint(loop.body):
             number = Word(loop.induction_variable)
@@ -192,12 +192,12 @@ class Merge:
             found.append(onlinesoftmax.total([arith.MulFOp(*each).result for each in zip(parts, factors, strict=True)]))
         return found[0] if lanes == 1 else bodies.pack(found)
 
-    def _store(self, slab: Shared, done: Epilogue, batch: tuple[ir.Value, ...], lanes: int, first: int = 0) -> None:
-        """All rows, from column ``first`` on."""
-        columns = 2 if first else self.job.width
-        block = replace(self.block, n=constant(first + columns))
+    def _store(self, slab: Shared, columns: tuple[int, int], target: Target) -> None:
+        """All rows; ``columns``: the first one, and how many."""
+        first, count = columns
+        block = replace(self.block, n=constant(first + count))
         worker, corner = Worker(self.block.thread, self.threads), (constant(0), constant(first))
-        tiles.give(block, slab, corner, (SIXTEEN, columns), worker, Target(done, batch, lanes))
+        tiles.give(block, slab, corner, (SIXTEEN, count), worker, target)
 
 
 def _keep(row: Row, pairs: Shared, place: Word) -> None:

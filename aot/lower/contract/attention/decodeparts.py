@@ -162,7 +162,7 @@ def launch(job: Attention, parts: Parts, threads: int, shared: int, told: Told) 
     with ir.InsertionPoint(end):
         number, count = narrow(body.arguments[0]), narrow(parts.count.value)
         batch = tiles.indices(number // count, [narrow(each.value) for each in job.scores.batch])
-        m, n, zero = narrow(job.scores.m.value), constant(job.width), constant(0)
+        m, n, zero = narrow(job.scores.m.value), constant(job.columns), constant(0)
         yield Block(op, job.output, narrow(body.arguments[3]), batch, zero, zero, m, n, n, zero), number % count
 
 
@@ -234,7 +234,7 @@ class _Code:
         self.pairs.store(row.largest, [warp], constant(0))
         self.pairs.store(row.total, [warp], constant(1))
         gpu.BarrierOp()
-        with branches.guard(self.thread.below(self.job.width)):
+        with branches.guard(self.thread.below(self.job.columns)):
             self._finish()
 
     def _columns(self, lane: Word) -> list[Word]:

@@ -37,6 +37,7 @@ from aot.lower.contract.attention.flashjob import (
     Ring,
     Shape,
     Tile,
+    boxed,
 )
 from aot.lower.contract.attention.sight import Pieces, Sight
 from aot.lower.contract.codegen import boxes, hopper, registers
@@ -73,7 +74,7 @@ def launch(job: Attention, pick: Pick) -> None:
     square, deep, tall = shaped(*usual), shaped(DEEP, *usual), shaped(TALL, *usual)
     if pick.asks(FLASH):
         _launch(shaped(flashpick.asked(pick), *usual))
-    elif job.bounded or (job.depth, job.width) != (_TALL_WIDTH, _TALL_WIDTH):
+    elif job.bounded or max(job.depth, job.width) > _TALL_WIDTH:
         _launch(square)
     else:
         few = job.sight is not None or extents.at_most(job.scores.n, _FEW_KEYS)
@@ -144,7 +145,7 @@ class Kernel:
         self.loops = [narrow(each.value) for each in job.scores.batch]
         self.shared = hopper.shared_memory(ATOM)
         self.ring = Ring(self.shared + self.layout.barriers, self.shape)
-        self.extents = (job.depth, job.width)
+        self.extents = (boxed(job.depth), boxed(job.width))
         self.pieces = Pieces(job.sight or Sight(), self.keys, self.shape.keys, self.shape.queries)
         self.group = self.thread // WARPGROUP
         self.lane = self.thread % WARPGROUP
@@ -264,7 +265,7 @@ class Kernel:
         tile.write(self.place(slot))
         barrier = self.ring.queries_full(slot)
         hopper.expect(barrier, constant(self.layout.queries))
-        for part in range(self.job.depth // DEPTH):
+        for part in range(self.extents[KEY] // DEPTH):
             at = self.queries.at(constant(part * DEPTH), tile.m0, tile.batch)
             target = self.query_stage(slot) + part * self.shape.queries * SWIZZLE_ROW
             hopper.load_tile(target, self.queries.map, at, barrier)

@@ -15,11 +15,10 @@ from mlir import ir
 from mlir.dialects import arith, llvm, scf, vector
 
 from aot.lower.contract.attention import onlinesoftmax, sight
-from aot.lower.contract.attention.flashjob import KEY, VALUE, State, Tile, Turns
+from aot.lower.contract.attention.flashjob import KEY, VALUE, State, Tile, Turns, boxed
 from aot.lower.contract.codegen import hopper, instructions, registers
 from aot.lower.contract.codegen.boxes import DEPTH, Boxes
 from aot.lower.contract.codegen.hopper import SWIZZLE_ROW, WARP, WARPGROUP
-from aot.lower.contract.codegen.instructions import Kind
 from aot.lower.contract.codegen.words import Word, constant
 from aot.lower.contract.products.epilogue import Place
 
@@ -36,7 +35,7 @@ class Consumer:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.job, self.ring, self.turns = kernel, kernel.job, kernel.ring, Turns(kernel.shape)
-        self.kind = Kind(str(self.job.scores.left.element), 2, "f32")
+        self.kind = instructions.Kind(str(self.job.scores.left.element), 2, "f32")
         self.keys, self.stages = self.job.shape.keys, self.job.shape.stages
         self.undefined = llvm.UndefOp(hopper.sums(self.keys)).result
 
@@ -94,8 +93,8 @@ class Consumer:
 
     def _all_but_last(self, turn: Word, state: State) -> State:
         """All pieces but the last one; where some of their keys are not seen by all queries, in three loops."""
-        sight, last = self.job.sight, self.at.pieces - 1
-        if sight is None or sight.is_plain or self.job.bounded:
+        seen, last = self.job.sight, self.at.pieces - 1
+        if seen is None or seen.is_plain or self.job.bounded:
             return self._loop((constant(0), last), state, self.job.all_seen(last=False))
         begin, end = self.kernel.pieces.seen_by_all(self.at.m0, last)
         state = self._loop((constant(0), begin), state, False, turn)
@@ -235,7 +234,7 @@ class Consumer:
     def _place(self, row: Word, column: Word) -> Place:
         if self.job.bounded:
             row, column = row.least(self.kernel.m - 1), column.least(self.kernel.keys - 2)
-        return Place(tuple(each.index() for each in self.at.batch), row.index(), column.index(), 2)
+        return self._result_place(row, column)
 
     def _packed(self, weights: list[ir.Value]) -> list[ir.Value]:
         """Pairs of 16-bit elements."""
@@ -260,7 +259,7 @@ class Consumer:
             row = self.row + 8 * half
 
             def store(half: int = half, row: Word = row) -> None:
-                for block in range(self.job.width // 8):
+                for block in range(self.job.columns // 8):
                     at = self._result_place(row, self.pair + 8 * block)
                     self.job.output.epilogue.store(self._results(state, block, half, at), at)
 
@@ -269,13 +268,15 @@ class Consumer:
     def _store_tile(self, state: State, target: Boxes) -> None:
         """Through shared memory and TMA."""
         mine = self.kernel.shared + self.kernel.layout.results + self.consumer * (_ROWS * SWIZZLE_ROW)
-        chunks = [mine + chunk * self.job.shape.queries * SWIZZLE_ROW for chunk in range(self.job.width // _ROWS)]
+        pitch, count = self.job.shape.queries * SWIZZLE_ROW, boxed(self.job.width) // _ROWS
+        chunks = [mine + chunk * pitch for chunk in range(count)]
         for chunk, buffer in enumerate(chunks):
 
             def pair(block: int, half: int, chunk: int = chunk) -> ir.Value:
+                # Behind a row's own elements nothing is stored.
+                block = min(8 * chunk + block, self.job.columns // 8 - 1)
                 row = (self.row + 8 * half).least(self.kernel.m - 1)
-                at = self._result_place(row, self.pair + 8 * (8 * chunk + block))
-                return self._results(state, 8 * chunk + block, half, at)[0]
+                return self._results(state, block, half, self._result_place(row, self.pair + 8 * block))[0]
 
             hopper.store_halves(buffer + self.warp * (16 * SWIZZLE_ROW), self.lane, pair)
         hopper.fence_stores()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir.dialects import arith
 
 from aot.lower.contract.attention.flashwarp import Address
 from aot.lower.contract.codegen import instructions
@@ -76,10 +77,15 @@ class Copies:
             if stride.static != 0:
                 origin = origin + Word(index).wide() * Word(stride.value).wide() * ELEMENT
         self.origin = origin
+        own = ir.MemRefType(factor.memory.type).shape[-1] * ELEMENT // CHUNK
+        self.inside = chunk.below(own) if own < room.chunks else None
         self.pitch = Word(factor.pitch.value).wide() * ELEMENT
 
     def begin(self, stage: Word | int, first: Word, extent: Word) -> None:
-        """Begin to copy the rows from ``first`` on; those beyond ``extent`` are zeros, and not read."""
+        """Begin to copy the rows from ``first`` on; those beyond ``extent`` are zeros, and not read.
+
+        So are the elements of a room behind a row's own.
+        """
         place = first + self.row
         source = self.origin + place.wide() * self.pitch
         left = (extent - place).where(place.below(extent), 0)
@@ -87,6 +93,8 @@ class Copies:
         for turn in range(self.room.turns):
             below = turn * self.room.step
             inside = constant(below).below(left)
+            if self.inside is not None:
+                inside = arith.AndIOp(inside, self.inside).result
             target = self.target + stage + below * self.room.pitch
             instructions.copy(target, source, constant(CHUNK).where(inside, 0))
             source = source + stride

@@ -14,6 +14,7 @@ from mlir.dialects import arith
 from aot.lower.contract.attention.onlinesoftmax import Row, Scale
 from aot.lower.contract.attention.sight import Sight
 from aot.lower.contract.codegen import hopper, sharednumbers
+from aot.lower.contract.codegen.boxes import DEPTH
 from aot.lower.contract.codegen.sharednumbers import WORD
 from aot.lower.contract.codegen.words import Word, constant
 from aot.lower.contract.products.epilogue import Epilogue, Place
@@ -69,9 +70,9 @@ class Attention:
     output: Problem
     """Its right factor are the values; loops around it are those of the scores."""
     depth: int
-    """Elements of a query."""
+    """Elements of a query, up to a multiple of 16: those behind its own are zeros."""
     width: int
-    """Elements of a value."""
+    """Elements of a value, so, too."""
     epilogue: Epilogue
     """What becomes of a score that a query sees."""
     scale: Scale
@@ -113,6 +114,12 @@ class Attention:
         return ("causal",) if self.sight.window is None else ("causal", f"window {self.sight.window}")
 
     @property
+    def columns(self) -> int:
+        """A value's own elements."""
+        assert self.output.n.static is not None
+        return self.output.n.static
+
+    @property
     def bounded(self) -> bool:
         """Whether the epilogue reads memory: only where there is some."""
         return len(self.epilogue.arrays()) > 1
@@ -129,6 +136,11 @@ class Attention:
         return {"queries": shape.queries, "keys": shape.keys, **sizes, "stages": shape.stages}
 
 
+def boxed(elements: int) -> int:
+    """Elements of whole boxes of TMA, which reads zeros behind a row."""
+    return -(-elements // DEPTH) * DEPTH
+
+
 @dataclass(frozen=True)
 class Layout:
     """A block's shared memory: two tiles of queries, rings of keys and values, results, barriers, places of tiles."""
@@ -138,11 +150,11 @@ class Layout:
     @property
     def queries(self) -> int:
         """Bytes of a tile."""
-        return self.job.shape.queries * self.job.depth * 2
+        return self.job.shape.queries * boxed(self.job.depth) * 2
 
     def piece(self, side: int) -> int:
         """Bytes of a piece of keys or values."""
-        return self.job.shape.keys * (self.job.depth, self.job.width)[side] * 2
+        return self.job.shape.keys * boxed((self.job.depth, self.job.width)[side]) * 2
 
     def ring(self, side: int) -> int:
         """Where the keys' or the values' begins."""
@@ -155,7 +167,7 @@ class Layout:
 
     @property
     def barriers(self) -> int:
-        return self.results + self.job.staged * self.job.shape.queries * self.job.width * 2
+        return self.results + self.job.staged * self.job.shape.queries * boxed(self.job.width) * 2
 
     @property
     def places(self) -> int:

@@ -20,7 +20,7 @@ from aot.lower.contract.attention.decode import MOST_ROWS
 from aot.lower.contract.attention.decodemerge import Merge
 from aot.lower.contract.attention.decodeparts import Parts
 from aot.lower.contract.attention.flashcopies import ELEMENT, Copies, Room
-from aot.lower.contract.attention.flashjob import Attention
+from aot.lower.contract.attention.flashjob import Attention, boxed
 from aot.lower.contract.attention.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
 from aot.lower.contract.codegen import boxes, hopper, instructions
 from aot.lower.contract.codegen.boxes import DEPTH, Boxes
@@ -62,11 +62,11 @@ class Layout:
     @property
     def value(self) -> int:
         """Where values begin in a stage."""
-        return self.keys * self.depth * ELEMENT
+        return self.keys * boxed(self.depth) * ELEMENT
 
     @property
     def stage(self) -> int:
-        return self.keys * (self.depth + self.width) * ELEMENT
+        return self.keys * (boxed(self.depth) + boxed(self.width)) * ELEMENT
 
     @property
     def queries(self) -> Room:
@@ -84,7 +84,7 @@ class Layout:
 
 def layout_for(job: Attention, pick: Pick) -> Layout:
     """The layout for a job."""
-    usual = Layout(job.depth, job.width, _TILE_BYTES // (max(job.depth, job.width) * ELEMENT))
+    usual = Layout(job.depth, job.width, _TILE_BYTES // (boxed(max(job.depth, job.width)) * ELEMENT))
     return pick.with_keys(HOPPER_DECODE, usual, _STEP, _asked, lambda layout: layout.told)
 
 
@@ -171,7 +171,7 @@ class _Code:
             hopper.expect(barrier, constant(self.layout.stage))
             stage = self.base + slot * self.layout.stage
             for source, start, elements in ((keys, 0, self.job.depth), (values, self.layout.value, self.job.width)):
-                for box in range(elements // DEPTH):
+                for box in range(boxed(elements) // DEPTH):
                     target = stage + (start + box * self.layout.keys * SWIZZLE_ROW)
                     hopper.load_tile(target, source.map, source.at(constant(box * DEPTH), first, batch), barrier)
             scf.YieldOp([])

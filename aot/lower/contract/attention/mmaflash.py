@@ -118,7 +118,7 @@ def launch(job: Attention, kind: Kind, need: str, pick: Pick) -> None:
             # The longest ones begin first.
             row = down - 1 - row
         batch = tiles.indices(number // down, [narrow(each.value) for each in job.scores.batch])
-        m, n, zero = narrow(job.scores.m.value), constant(job.width), constant(0)
+        m, n, zero = narrow(job.scores.m.value), constant(job.columns), constant(0)
         block = Block(op, job.output, narrow(body.arguments[3]), batch, row * tile.queries, zero, m, n, n, zero)
         _Code(job, kind, layout, block).emit(width, wide)
 
