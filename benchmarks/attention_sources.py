@@ -91,7 +91,7 @@ func.func @f(%q: {q}, %k: {k}, %v: {v}, {mask}%o: {o}) -> {o} {{
   %nh = tensor.dim %q, %c1 : {q}
   %ng = tensor.dim %q, %c2 : {q}
   %nm = tensor.dim %q, %c3 : {q}
-  %nn = tensor.dim %k, %c2 : {k}
+  %nn = tensor.dim %k, %c{axis} : {k}
   %e = tensor.empty(%nb, %nh, %ng, %nm, %nn) : {s}
   %f = linalg.fill ins(%z : f32) outs(%e : {s}) -> {s}
   %p = linalg.generic {{indexing_maps = [#query, #key, #score], iterator_types = [{parallel}, "reduction"]}}
@@ -138,6 +138,8 @@ class Attention:
     """``causal``, ``causal-half`` (by the least number of 16 bits), ``window``, ``array``, ``causal-array``, none."""
     window: int = 256
     """Keys that a query sees of a ``window``; the last query sees the last key."""
+    turned: bool = False
+    """Keys are ``[batch, heads, depth, keys]``."""
 
     @property
     def source(self) -> str:
@@ -152,9 +154,12 @@ class Attention:
         t, g, m, n = self.kind, self.group, self.queries, self.keys
         has_array = "array" in self.mask
         array = f"tensor<{b}x{n}xf32>"
-        return _HEAD + _FUNCTION.format(
+        head = _HEAD.replace("(b, h, n, k)", "(b, h, k, n)") if self.turned else _HEAD
+        rows = f"{self.depth}x{n}" if self.turned else f"{n}x{self.depth}"
+        return head + _FUNCTION.format(
             q=f"tensor<{b}x{h}x{g}x{m}x{self.depth}x{t}>",
-            k=f"tensor<{b}x{h}x{n}x{self.depth}x{t}>",
+            k=f"tensor<{b}x{h}x{rows}x{t}>",
+            axis=3 if self.turned else 2,
             v=f"tensor<{b}x{h}x{n}x{self.width}x{t}>",
             o=f"tensor<{b}x{h}x{g}x{m}x{self.width}x{t}>",
             s="tensor<?x?x?x?x?xf32>",

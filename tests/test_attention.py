@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +40,8 @@ def inputs(of: Any, group: int, queries: int, keys: int, shift: int = 0) -> list
         memory = random.standard_normal(int(np.prod(shape)) + shift).astype(kind)
         return memory[shift:].reshape(shape)
 
-    arrays = [array(1, 2, group, queries, of.depth), array(1, 2, keys, of.depth), array(1, 2, keys, of.width)]
+    rows = (of.depth, keys) if of.turned else (keys, of.depth)
+    arrays = [array(1, 2, group, queries, of.depth), array(1, 2, *rows), array(1, 2, keys, of.width)]
     if "array" in of.mask:
         arrays.append(np.where(random.random((1, keys)) < 0.3, -np.inf, 1.0).astype("f4"))
     return [*arrays, np.full((1, 2, group, queries, of.width), np.nan, kind)]
@@ -48,7 +50,8 @@ def inputs(of: Any, group: int, queries: int, keys: int, shift: int = 0) -> list
 def check(of: Any, program: Any, arrays: list[Any]) -> None:
     got = program.call("f", *arrays).results[0].astype("f8")
     mask = arrays[3] if "array" in of.mask else None
-    want = expected(*arrays[:3], causal="causal" in of.mask, mask=mask)
+    q, k, v = arrays[:3]
+    want = expected(q, k.swapaxes(-1, -2) if of.turned else k, v, causal="causal" in of.mask, mask=mask)
     allowed = 2e-3 if of.kind == "f16" else 1.6e-2
     np.testing.assert_allclose(got, want, rtol=allowed, atol=allowed)
 
@@ -69,6 +72,16 @@ def test_elements_that_are_no_multiple_of_16(depth: int, width: int, mask: str) 
     of = Attention(group=1, depth=depth, width=width, mask=mask)
     program = build(of.text(), options=AMPERE)
     for queries, keys in ((1, 1), (1, 77), (5, 600), (77, 129)):
+        check(of, program, inputs(of, 1, queries, keys))
+
+
+@pytest.mark.parametrize(("depth", "width", "mask"), [(32, 32, ""), (72, 64, "causal"), (160, 16, "array")])
+def test_keys_below_each_other(depth: int, width: int, mask: str) -> None:
+    """As caches have them that are read for products: ``[batch, heads, depth, keys]``."""
+    of = Attention(group=1, depth=depth, width=width, mask=mask, turned=True)
+    assert any(each.schedule == "mma-flash" for each in chosen(of.text(), ((8, 0),)))
+    program = build(of.text(), options=AMPERE)
+    for queries, keys in ((1, 8), (1, 1000), (5, 600), (77, 136), (40, 77)):
         check(of, program, inputs(of, 1, queries, keys))
 
 
@@ -472,8 +485,8 @@ def test_shared_memory_suffices_everywhere() -> None:
     """The least of all architectures from sm_80 on: 99 KiB for a block."""
     for depth in range(16, 257, 16):
         for width in (16, depth, 256):
-            for bounded in (False, True):
-                job: Any = SimpleNamespace(depth=depth, width=width, bounded=bounded)
+            for bounded, turned in itertools.product((False, True), (False, True)):
+                job: Any = SimpleNamespace(depth=depth, width=width, bounded=bounded, turned=turned)
                 layouts = [module._Layout(job, module.tile_for(job, Pick())) for module in (mmaflash, decode)]
                 assert all(each.bytes <= tensorcores.EVERYWHERE for each in layouts), (depth, width)
 

@@ -1,11 +1,12 @@
-"""Attention as front ends write it becomes one kernel, and is right: heads of keys that are repeated for queries."""
+"""Attention as front ends write it becomes one kernel, and is right: repeated heads, late divisions, other scores."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from attention_source import Attention
 from cpurun import build
-from test_attention import AMPERE
+from test_attention import AMPERE, BY_HAND, CAUSAL, inputs
 from test_hopper import chosen, tiles
 
 REPEATED = """
@@ -143,3 +144,86 @@ def test_heads_of_keys_are_read_where_they_lie(form: str, rows: str) -> None:
     want = np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), values)
     got = build(text, options=AMPERE).call("f", q, k, v).results[0]
     np.testing.assert_allclose(got.astype("f8"), want, rtol=4e-3, atol=4e-3)
+
+
+DIVIDED = """  %r = linalg.generic {{indexing_maps = [#id, affine_map<(b, h, g, m, n) -> (b, h, g, m)>, #id],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}}
+      ins(%rs, %all : tensor<?x?x?x?x32xf32>, tensor<?x?x?x?xf32>) outs(%o : tensor<?x?x1x?x32xf16>) {{
+  ^bb0(%x: f32, %y: f32, %old: f16):
+    {quotient}
+    %na = arith.truncf %d : f32 to f16
+    linalg.yield %na : f16
+  }} -> tensor<?x?x1x?x32xf16>
+  return %r : tensor<?x?x1x?x32xf16>
+}}
+"""
+QUOTIENTS = [
+    ("divided", "%d = arith.divf %x, %y : f32", True),
+    ("by the inverse", "%i = arith.divf %one, %y : f32\n%d = arith.mulf %x, %i : f32", True),
+    ("upside down", "%d = arith.divf %y, %x : f32", False),
+    ("twice", "%t = arith.divf %x, %y : f32\n%d = arith.divf %t, %y : f32", False),
+    ("and more", "%t = arith.divf %x, %y : f32\n%d = arith.addf %t, %x : f32", False),
+]
+
+
+@pytest.mark.parametrize(("quotient", "fused"), [row[1:] for row in QUOTIENTS], ids=[row[0] for row in QUOTIENTS])
+@pytest.mark.parametrize("queries", [3, 40])
+def test_results_divided_by_totals(quotient: str, queries: int, *, fused: bool) -> None:
+    """As fused kernels are written: weights are powers, and the sum with them is divided at the end."""
+    text = Attention(group=1, mask="").text()
+    (softmax,) = (line for line in text.splitlines() if "linalg.softmax" in line)
+    by_hand = BY_HAND.format(begin="0xFF800000", largest="maximumf")
+    text = text.replace(
+        softmax, f"%one = arith.constant 1.0 : f32\n{by_hand[: by_hand.index('  %w = linalg.generic')]}"
+    )
+    text = text.replace("ins(%w : ", "ins(%power : ")
+    text = text[: text.index("  %r = linalg.generic")] + DIVIDED.format(quotient=quotient)
+    assert any(each.schedule == "mma-flash" for each in chosen(text, ((8, 0),))) == fused
+    arrays = inputs(Attention(group=1), 1, queries, 90)
+    scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    x, y = np.einsum("bhgmn,bhnw->bhgmw", weights, arrays[2].astype("f8")), weights.sum(-1, keepdims=True)
+    want = {QUOTIENTS[2][1]: y / x, QUOTIENTS[3][1]: x / y / y, QUOTIENTS[4][1]: x / y + x}.get(quotient, x / y)
+    got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
+    np.testing.assert_allclose(got, want, rtol=2e-2 if "%y, %x" in quotient else 4e-3, atol=2e-3)
+
+
+SCORES = {
+    "soft cap": """%cap = arith.constant 2.0 : f32
+    %c = arith.divf %t, %cap : f32
+    %h = math.tanh %c : f32
+    %d = arith.mulf %h, %cap : f32""",
+    "slopes": """%hn = linalg.index 1 : index
+    %k1 = arith.addi %hn, %c1 : index
+    %hi = arith.index_cast %k1 : index to i32
+    %hf = arith.sitofp %hi : i32 to f32
+    %eight = arith.constant -4.0 : f32
+    %e1 = arith.mulf %hf, %eight : f32
+    %slope = math.exp2 %e1 : f32
+    %between = arith.subi %j, %i : index
+    %bi = arith.index_cast %between : index to i32
+    %far = arith.sitofp %bi : i32 to f32
+    %bias = arith.mulf %far, %slope : f32
+    %d = arith.addf %t, %bias : f32""",
+}
+"""As Gemma caps them, and with ALiBi's slopes; causal, too."""
+
+
+@pytest.mark.parametrize("form", list(SCORES))
+def test_other_scores(form: str) -> None:
+    of = Attention(group=1, mask="causal")
+    seen = CAUSAL.replace("%t, %nothing", "%d, %nothing")
+    text = of.text().replace(CAUSAL, f"{SCORES[form]}\n    {seen}")
+    assert any(", causal" in each for each in tiles(chosen(text, ((8, 0),)), "mma-flash"))
+    arrays = inputs(of, 1, 70, 90)
+    scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
+    distances = np.arange(90) - np.arange(70)[:, None]
+    if form == "slopes":
+        scores = scores + distances * np.exp2(-4.0 * (np.arange(2) + 1))[:, None, None, None]
+    else:
+        scores = 2 * np.tanh(scores / 2)
+    scores = np.where(distances <= 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
+    got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)

@@ -21,6 +21,7 @@ from aot.lower.contract.attention import (
     attentionchain,
     causal,
     decode,
+    divided,
     flash,
     flashpick,
     hopperdecode,
@@ -93,7 +94,7 @@ def _ways(job: Attention, few: Attention | None, images: Images, pick: Pick) -> 
         return []
     need = "" if served else "sm_80"
     found: dict[str, _Way] = {}
-    takes_hopper = images.some(HOPPER) and max(job.depth, job.width) <= _MOST_HOPPER
+    takes_hopper = images.some(HOPPER) and max(job.depth, job.width) <= _MOST_HOPPER and not job.turned
     is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
     if few is not None and is_few is not False:
         _refuse_misfits(few, pick, {HOPPER_DECODE: hopperdecode.misfit, DECODE: decode.misfit})
@@ -177,6 +178,8 @@ def _few(job: Attention, chain: Chain, loops: tuple[Groups, Groups]) -> Attentio
 def _job(chain: Chain, loops: tuple[Groups, Groups], *, sees_all: bool = False) -> Attention | None:
     """The work of a chain with these loops; ``sees_all``: without a word about keys that queries do not see."""
     scores, output = forming.problem(chain.scores, loops[0]), forming.problem(chain.output, loops[1])
+    if chain.divisor is not None:
+        output = replace(output, epilogue=divided.undivided(output.epilogue, chain.divisor))
     begins = scores.epilogue.initial is not None
     band = None if begins or sees_all else causal.visible(scores.epilogue, len(scores.batch))
     depth, width = scores.k.static, output.n.static
@@ -219,7 +222,7 @@ def _fits(job: Attention) -> bool:
         return False
     if str(ir.MemRefType(scores.epilogue.stores[0][0].memory.type).element_type) not in {"f32", *kinds}:
         return False
-    return scores.left.along_k and scores.right.along_k and output.right.turned
+    return scores.left.along_k and (scores.right.along_k or scores.right.turned) and output.right.turned
 
 
 def _condition(job: Attention, need: str) -> ir.Value | bool:

@@ -5,7 +5,8 @@ In: a contraction in a block of host code, after buffers are settled. Out: the c
 ``scores = queries @ keys; what the source makes of them; largest; exp(scores - largest); total; weights = exp / total;
 result = weights @ values``
 
-with all intermediate results in memory that nobody else sees.
+with all intermediate results in memory that nobody else sees; or, as fused kernels are written, with ``weights = exp``
+and results that are divided by the total.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mlir import ir
 
 from aot import mlir
 from aot.lower.analysis import literals
+from aot.lower.contract.attention import divided
 from aot.lower.contract.products import contraction, matching
 from aot.lower.contract.products.contraction import Contraction
 from aot.lower.contract.products.matching import Match
@@ -43,6 +45,8 @@ class Chain:
     """Rows without any key are zeros, not NaN."""
     base: float
     """What weights are powers of: e or 2."""
+    divisor: int | None
+    """Operand of the output's first operation by which it divides, if that is the total; else weights are divided."""
 
     @property
     def operations(self) -> list[ir.Operation]:
@@ -62,7 +66,11 @@ def find(op: ir.Operation, tensors: Collection[ir.Value]) -> Chain | None:
     output = chase.to_output()
     if output is None:
         return None
-    found = Chain(scores, tuple(chase.ops), matching.match(output, known, tensors), chase.zeros, chase.base)
+    last = matching.match(output, known, tensors)
+    divisor = divided.divisor(last, chase.total) if chase.total else None
+    if chase.total and (divisor is None or chase.zeros):
+        return None
+    found = Chain(scores, tuple(chase.ops), last, chase.zeros, chase.base, divisor)
     fits = found.output.start is not None and _is_closed(found, chase.own) and not _overwrites(found, tensors)
     return found if fits else None
 
@@ -78,16 +86,22 @@ class _Chase:
         self.rank = ir.MemRefType(scores.stores[0].value.type).rank
         self.own = [store.value for store in scores.stores]
         self.zeros, self.base = False, math.e
+        self.total: ir.Value | None = None
+        """What results must be divided by, if weights are not."""
 
     def to_output(self) -> Contraction | None:
         """The contraction of the weights with the values, if all between it and the scores is their softmax."""
         scores = self.own[0]
         largest = self._reduced(scores, _LARGEST, _is_least)
         powers = self._made((scores, largest), self._is_power) if largest else None
+        narrowed = self._made((powers,), self._is_narrowed) if powers else None
         total = self._reduced(powers, ("arith.addf",), lambda _, value: value == 0.0) if powers else None
-        if total and str(ir.MemRefType(total.type).element_type) != "f32":
+        if powers is None or total is None or str(ir.MemRefType(total.type).element_type) != "f32":
             return None
-        weights = self._made((powers, total), self._is_quotient) if powers and total else None
+        weights = narrowed or self._made((powers, total), self._is_quotient)
+        if weights is None:
+            weights = narrowed = self._made((powers,), self._is_narrowed)
+        self.total = total if narrowed else None
         if weights is None:
             return None
         for op in self.block[self.place + 1 :]:
@@ -139,16 +153,18 @@ class _Chase:
                 return None if value is None else (op, value)
         return None
 
-    def _made(self, sources: tuple[ir.Value, ir.Value], matches: Callable[[Operation], bool]) -> ir.Value | None:
-        """What an operation makes of each element and its row's number."""
+    def _made(self, sources: tuple[ir.Value, ...], matches: Callable[[Operation], bool]) -> ir.Value | None:
+        """What the next operation makes of each element, and of its row's number if that is given."""
+        before, order = self.place, tuple(range(self.rank))
         read = self._next(sources[0])
-        if read is None or any(read.reduces) or len(read.operands) != 3:
+        if read is None or any(read.reduces) or len(read.operands) != len(sources) + 1:
+            self.place = before
             return None
-        order = tuple(range(self.rank))
-        one, other, target = read.operands
-        if (one.value, other.value) != sources or (one.loops, other.loops, target.loops) != (order, order[:-1], order):
-            return None
-        if not matches(read):
+        *given, target = read.operands
+        loops = [order, order[:-1]][: len(given)]
+        alike = [each.value for each in given] == list(sources) and [each.loops for each in given] == loops
+        if not alike or target.loops != order or not matches(read):
+            self.place = before
             return None
         self.ops.append(read.op)
         self.own.append(target.value)
@@ -168,6 +184,15 @@ class _Chase:
         self.zeros = base != difference.operands[1]
         return [difference.operands[0], base] == [one, other]
 
+    def _is_narrowed(self, read: Operation) -> bool:
+        """Whether it is the element, made narrow."""
+        made = mlir.owner(read.yielded[0])
+        return (
+            not isinstance(made, ir.Block)
+            and made.name == "arith.truncf"
+            and made.operands[0] == read.body.arguments[0]
+        )
+
     def _is_quotient(self, read: Operation) -> bool:
         """``element / row``, or ``element * (1 / row)``, made narrow or not."""
         one, other, _ = read.body.arguments
@@ -180,25 +205,15 @@ class _Chase:
         if isinstance(made, ir.Block) or self.zeros != (quotient != value):
             return False
         if made.name == "arith.mulf":
-            return any(each == one and _is_inverse(of, other) for each, of in itertools.permutations(made.operands))
-        return made.name == "arith.divf" and [made.operands[0], _rounded(made.operands[1])] == [one, other]
-
-
-def _is_inverse(value: ir.Value, of: ir.Value) -> bool:
-    """Whether it is ``1 / of``."""
-    op = mlir.owner(value)
-    divides = not isinstance(op, ir.Block) and op.name == "arith.divf"
-    return divides and literals.real(op.operands[0]) == 1.0 and _rounded(op.operands[1]) == of
+            return any(
+                each == one and divided.is_inverse(of, other) for each, of in itertools.permutations(made.operands)
+            )
+        return made.name == "arith.divf" and [made.operands[0], divided.rounded(made.operands[1])] == [one, other]
 
 
 def _widened(value: ir.Value) -> ir.Value:
     """What a value is a wider one of, or the value itself."""
     return _before(value, "arith.extf")
-
-
-def _rounded(value: ir.Value) -> ir.Value:
-    """What a value is rounded from, or the value itself."""
-    return _before(value, "arith.truncf")
 
 
 def _before(value: ir.Value, conversion: str) -> ir.Value:

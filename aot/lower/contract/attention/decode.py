@@ -96,7 +96,8 @@ class _Layout:
     def __init__(self, job: Attention, tile: Tile) -> None:
         self.tile = tile
         self.queries = Room(MOST_ROWS, job.depth, tile.threads)
-        self.keys, self.values = (Room(tile.keys, each, WARP) for each in (job.depth, job.width))
+        self.keys = flashcopies.keys_of(job, tile.keys, WARP)
+        self.values = Room(tile.keys, job.width, WARP)
         self.stage = self.keys.bytes + self.values.bytes
         self.ring = _STAGES * self.stage
         self.bytes = max(self.queries.bytes + tile.warps * self.ring, decodemerge.Room(job.width, tile.warps).bytes)
@@ -113,11 +114,11 @@ class _Code:
         ring = base + self.warp * layout.ring + layout.queries.bytes
         self.query_copies = Copies(layout.queries, job.scores.left, block.batch, block.thread, base)
         self.copies = [
-            Copies(layout.keys, job.scores.right, block.batch, self.lane, ring),
+            flashcopies.key_copies(job, layout.keys, block.batch, self.lane, ring),
             Copies(layout.values, job.output.right, block.batch, self.lane, ring + layout.keys.bytes),
         ]
         self.query_at = flashcopies.by_rows(base, self.lane).padded(layout.queries.pitch)(0)
-        self.key_at = flashcopies.by_columns(ring, self.lane).padded(layout.keys.pitch)
+        self.key_at = flashcopies.key_places(job, ring, self.lane).padded(layout.keys.pitch)
         self.value_at = flashcopies.by_rows(ring + layout.keys.bytes, self.lane).padded(layout.values.pitch)
         self.code = Warp(job, kind, Sizes(1, self.tile.keys), block.batch, (block.m, self.keys))
         self.share = decodeparts.share(job, *part, self.tile.turn)

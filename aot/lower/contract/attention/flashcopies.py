@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from aot.lower.contract.attention.flashjob import Attention
 from aot.lower.contract.attention.flashwarp import Address
 from aot.lower.contract.codegen import instructions
 from aot.lower.contract.codegen.hopper import SWIZZLE_ROW
@@ -72,11 +73,7 @@ class Copies:
         self.room, self.row = room, thread // room.chunks
         chunk = thread % room.chunks
         self.target = start + self.row * room.pitch + chunk * CHUNK
-        origin = Word(address(factor.memory)).wide() + (chunk * CHUNK).wide()
-        for index, stride in zip(batch, factor.batch, strict=True):
-            if stride.static != 0:
-                origin = origin + Word(index).wide() * Word(stride.value).wide() * ELEMENT
-        self.origin = origin
+        self.origin = _origin(factor, batch, chunk)
         own = ir.MemRefType(factor.memory.type).shape[-1] * ELEMENT // CHUNK
         self.inside = chunk.below(own) if own < room.chunks else None
         self.pitch = Word(factor.pitch.value).wide() * ELEMENT
@@ -98,6 +95,55 @@ class Copies:
             target = self.target + stage + below * self.room.pitch
             instructions.copy(target, source, constant(CHUNK).where(inside, 0))
             source = source + stride
+
+
+class TurnedCopies:
+    """The same of a factor of which a piece is some columns of all rows: keys whose elements lie below each other."""
+
+    def __init__(self, room: Room, factor: Factor, batch: Sequence[ir.Value], thread: Word, start: Word) -> None:
+        self.room, self.row, self.chunk = room, thread // room.chunks, thread % room.chunks
+        self.target = start + self.row * room.pitch + self.chunk * CHUNK
+        self.pitch = Word(factor.pitch.value).wide() * ELEMENT
+        self.origin = _origin(factor, batch, self.chunk) + self.row.wide() * self.pitch
+        self.rows: int = ir.MemRefType(factor.memory.type).shape[-2]
+
+    def begin(self, stage: Word | int, first: Word, extent: Word) -> None:
+        """Begin to copy the columns from ``first`` on; those beyond ``extent`` are zeros, and rows behind the last."""
+        source, column = self.origin + first.wide() * ELEMENT, first + self.chunk * _EIGHT
+        left = (((extent - column) * ELEMENT).least(CHUNK)).where(column.below(extent), 0)
+        stride = self.pitch * self.room.step
+        for turn in range(self.room.turns):
+            below = turn * self.room.step
+            target = self.target + stage + below * self.room.pitch
+            inside = (self.row + below).below(self.rows)
+            instructions.copy(target, source, left.where(inside, 0))
+            source = source + stride
+
+
+def keys_of(job: Attention, keys: int, threads: int) -> Room:
+    """Where a piece of keys lies: a key's elements beside each other, or below each other."""
+    return Room(job.depth, keys, threads) if job.turned else Room(keys, job.depth, threads)
+
+
+def key_copies(
+    job: Attention, room: Room, batch: Sequence[ir.Value], thread: Word, start: Word
+) -> Copies | TurnedCopies:
+    """A thread's copies of pieces of keys."""
+    return (TurnedCopies if job.turned else Copies)(room, job.scores.right, batch, thread, start)
+
+
+def key_places(job: Attention, start: Word, lane: Word) -> Place:
+    """What a lane names of a piece of keys."""
+    return (by_rows if job.turned else by_columns)(start, lane)
+
+
+def _origin(factor: Factor, batch: Sequence[ir.Value], chunk: Word) -> Word:
+    """Address of a chunk of the first row."""
+    origin = Word(address(factor.memory)).wide() + (chunk * CHUNK).wide()
+    for index, stride in zip(batch, factor.batch, strict=True):
+        if stride.static != 0:
+            origin = origin + Word(index).wide() * Word(stride.value).wide() * ELEMENT
+    return origin
 
 
 def by_rows(start: Word, lane: Word) -> Place:

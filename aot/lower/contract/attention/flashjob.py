@@ -114,6 +114,11 @@ class Attention:
         return ("causal",) if self.sight.window is None else ("causal", f"window {self.sight.window}")
 
     @property
+    def turned(self) -> bool:
+        """Whether keys lie below each other's elements: neighbours in memory are keys."""
+        return self.scores.right.turned
+
+    @property
     def columns(self) -> int:
         """A value's own elements."""
         assert self.output.n.static is not None

@@ -149,7 +149,8 @@ class Warp:
         for step in range(self.job.depth // SIXTEEN):
             queries = left(step)
             for tile in range(self.sizes.keys // SIXTEEN):
-                self._multiply(queries, instructions.fragments(keys(tile, step), turned=False), totals, tile)
+                at = keys(step, tile) if self.job.turned else keys(tile, step)
+                self._multiply(queries, instructions.fragments(at, turned=self.job.turned), totals, tile)
         return totals
 
     def _added(self, state: list[Queries], piece: Piece, words: list[list[ir.Value]]) -> list[Queries]:

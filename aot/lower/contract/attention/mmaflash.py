@@ -10,7 +10,7 @@ multiplied. Pieces that all queries of the tile see completely come first, in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
@@ -43,6 +43,8 @@ _HELD = 128
 """Elements of its rows' queries, and of their sums, up to which a lane of four keeps queries in registers."""
 
 
+_MOST_TURNED = 128
+"""Elements of keys that lie below each other's for which shared memory has room beside larger tiles."""
 _ROWS, _MOST_WARPS, _STEP, _MOST_KEYS = (16, 32), 8, 16, 128
 """Queries of a warp; warps; what keys of a piece are multiples of."""
 
@@ -70,6 +72,8 @@ def tile_for(job: Attention, pick: Pick) -> Tile:
     """The tile for a job."""
     table = _NARROW if job.bounded or job.depth < job.width else _TILES
     usual = next(tile for most, tile in table if max(job.depth, job.width) <= most)
+    if job.turned and job.depth > _MOST_TURNED:
+        usual = replace(usual, keys=_STEP)
     return pick.with_keys(MMA_FLASH, usual, _STEP, _asked, lambda tile: _told(job, tile))
 
 
@@ -129,7 +133,8 @@ class _Layout:
     def __init__(self, job: Attention, tile: Tile) -> None:
         self.tile = tile
         self.queries = Room(tile.queries, job.depth, tile.threads)
-        self.keys, self.values = (Room(tile.keys, each, tile.threads) for each in (job.depth, job.width))
+        self.keys = flashcopies.keys_of(job, tile.keys, tile.threads)
+        self.values = Room(tile.keys, job.width, tile.threads)
         self.stage = self.keys.bytes + self.values.bytes
         self.slab = tile.rows * (job.width + _PAD) * _SUM_BYTES
         warps = tile.queries // tile.rows
@@ -145,16 +150,15 @@ class _Code:
         self.row0 = self.warp * self.tile.rows
         self.keys = narrow(job.scores.n.value)
         base = instructions.shared_base()
-        rooms = (layout.queries, layout.keys, layout.values)
         starts = (base, base + layout.queries.bytes, base + (layout.queries.bytes + layout.keys.bytes))
-        factors = (job.scores.left, job.scores.right, job.output.right)
         self.copies = [
-            Copies(room, factor, block.batch, block.thread, start)
-            for room, factor, start in zip(rooms, factors, starts, strict=True)
+            Copies(layout.queries, job.scores.left, block.batch, block.thread, starts[0]),
+            flashcopies.key_copies(job, layout.keys, block.batch, block.thread, starts[1]),
+            Copies(layout.values, job.output.right, block.batch, block.thread, starts[2]),
         ]
         queries = flashcopies.by_rows(starts[0] + self.row0 * layout.queries.pitch, self.lane)
         self.query_at = queries.padded(layout.queries.pitch)
-        self.key_at = flashcopies.by_columns(starts[1], self.lane).padded(layout.keys.pitch)
+        self.key_at = flashcopies.key_places(job, starts[1], self.lane).padded(layout.keys.pitch)
         self.value_at = flashcopies.by_rows(starts[2], self.lane).padded(layout.values.pitch)
         sizes = Sizes(self.tile.rows // flashwarp.SIXTEEN, self.tile.keys)
         self.code = Warp(job, kind, sizes, block.batch, (block.m, self.keys))
