@@ -160,7 +160,7 @@ DIVIDED = """  %r = linalg.generic {{indexing_maps = [#id, affine_map<(b, h, g, 
 QUOTIENTS = [
     ("divided", "%d = arith.divf %x, %y : f32", True),
     ("by the inverse", "%i = arith.divf %one, %y : f32\n%d = arith.mulf %x, %i : f32", True),
-    ("upside down", "%d = arith.divf %y, %x : f32", False),
+    ("by more", "%t = arith.addf %y, %one : f32\n%d = arith.divf %x, %t : f32", False),
     ("twice", "%t = arith.divf %x, %y : f32\n%d = arith.divf %t, %y : f32", False),
     ("and more", "%t = arith.divf %x, %y : f32\n%d = arith.addf %t, %x : f32", False),
 ]
@@ -183,9 +183,9 @@ def test_results_divided_by_totals(quotient: str, queries: int, *, fused: bool) 
     scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     x, y = np.einsum("bhgmn,bhnw->bhgmw", weights, arrays[2].astype("f8")), weights.sum(-1, keepdims=True)
-    want = {QUOTIENTS[2][1]: y / x, QUOTIENTS[3][1]: x / y / y, QUOTIENTS[4][1]: x / y + x}.get(quotient, x / y)
+    want = {QUOTIENTS[2][1]: x / (y + 1), QUOTIENTS[3][1]: x / y / y, QUOTIENTS[4][1]: x / y + x}.get(quotient, x / y)
     got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
-    np.testing.assert_allclose(got, want, rtol=2e-2 if "%y, %x" in quotient else 4e-3, atol=2e-3)
+    np.testing.assert_allclose(got, want, rtol=4e-3, atol=2e-3)
 
 
 SCORES = {
@@ -227,3 +227,44 @@ def test_other_scores(form: str) -> None:
     want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
     got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
     np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
+
+
+WITHOUT_GROUPS = (
+    ("(b, h, g, m, ", "(b, h, m, "),
+    (", ".join(['"parallel"'] * 5), ", ".join(['"parallel"'] * 4)),
+    ("%nb, %nh, %ng, %nm", "%nb, %nh, %nm"),
+    ("%nm = tensor.dim %q, %c3", "%nm = tensor.dim %q, %c2"),
+    ("tensor<?x?x?x?x", "tensor<?x?x?x"),
+    ("linalg.index 3", "linalg.index 2"),
+    ("linalg.index 4", "linalg.index 3"),
+    ("dimension(4)", "dimension(3)"),
+    ("{heads}x1x?", "{heads}x?"),
+    (", %o: tensor<2x{heads}x?x32xf16>", ""),
+    ("  %r = linalg.generic", "  %o = tensor.empty(%nm) : tensor<2x{heads}x?x32xf16>\n  %r = linalg.generic"),
+    ("-> (b, h, n, k)>", "-> (b, h floordiv 3, n, k)>"),
+    ("-> (b, h, k, n)>", "-> (b, h floordiv 3, k, n)>"),
+    ("%k: tensor<2x{heads}", "%k: tensor<2x2"),
+    ("%v: tensor<2x{heads}", "%v: tensor<2x2"),
+    ("%k, %c2 : tensor<2x{heads}", "%k, %c2 : tensor<2x2"),
+    ("%k : tensor<2x{heads}x?x32xf16>, tensor<2x{heads}", "%k : tensor<2x{heads}x?x32xf16>, tensor<2x2"),
+    ("%v : tensor<?x?x?x?xf16>, tensor<2x{heads}", "%v : tensor<?x?x?x?xf16>, tensor<2x2"),
+)
+
+
+@pytest.mark.parametrize(("heads", "fused"), [(6, True), (5, False)])
+def test_heads_of_keys_that_are_found_by_a_division(heads: int, *, fused: bool) -> None:
+    """Of some the last head of keys is read by two heads alone."""
+    text = Attention(around=(2, heads), group=1, mask="causal").text()
+    for old, new in WITHOUT_GROUPS:
+        text = text.replace(old.format(heads=heads), new.format(heads=heads))
+    kernels = chosen(text, ((8, 0),))
+    assert (kernels[0].schedule == "mma-flash") == fused
+    random = np.random.default_rng(4)
+    q, k, v = (random.standard_normal((2, each, 40, 32)).astype("f2") for each in (heads, 2, 2))
+    keys, values = (np.repeat(each.astype("f8"), 3, axis=1)[:, :heads] for each in (k, v))
+    scores = np.einsum("bhmd,bhnd->bhmn", q.astype("f8"), keys) * 0.125
+    scores = np.where(np.arange(40) <= np.arange(40)[:, None], scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), values)
+    got = build(text, options=AMPERE).call("f", q, k, v).results[0]
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=4e-3, atol=4e-3)

@@ -18,7 +18,7 @@ from mlir import ir
 from aot import mlir
 from aot.lower.analysis import opwalk
 from aot.lower.bufferization import expandshape
-from aot.lower.tolinalg import frontend, splitloops
+from aot.lower.tolinalg import dividedheads, frontend, splitloops
 from aot.lower.tolinalg.splitloops import GENERIC
 
 _COLLAPSE, _EXPAND = "tensor.collapse_shape", "tensor.expand_shape"
@@ -36,6 +36,7 @@ class _Repeated:
 
 def split(module: ir.Module) -> None:
     """Split loops of all products with such factors, and of what is made of them."""
+    dividedheads.repeat(module)
     for op in opwalk.named(module, GENERIC):
         if _is_product(op) or _copies(op):
             _read_unexpanded(op)

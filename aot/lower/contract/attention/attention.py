@@ -94,11 +94,11 @@ def _ways(job: Attention, few: Attention | None, images: Images, pick: Pick) -> 
         return []
     need = "" if served else "sm_80"
     found: dict[str, _Way] = {}
-    takes_hopper = images.some(HOPPER) and max(job.depth, job.width) <= _MOST_HOPPER and not job.turned
+    takes_hopper = images.some(HOPPER) and max(job.depth, job.width) <= _MOST_HOPPER
     is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
     if few is not None and is_few is not False:
         _refuse_misfits(few, pick, {HOPPER_DECODE: hopperdecode.misfit, DECODE: decode.misfit})
-        if takes_hopper:
+        if takes_hopper and not few.turned:
             some = problem.all_of([is_few, _hopper_condition(few)])
             found[HOPPER_DECODE] = _Way(some, lambda: hopperdecode.launch(few, kind, pick))
         some = problem.all_of([is_few, _condition(few, need)])

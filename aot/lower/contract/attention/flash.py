@@ -104,7 +104,7 @@ def _launch(job: Attention) -> None:
     shape = job.shape
     scores, output = job.scores, job.output
     queries = boxes.of_factor(scores.left, scores.m, scores, shape.queries)
-    keys = boxes.of_factor(scores.right, scores.n, scores, shape.keys)
+    keys = boxes.of_factor(scores.right, scores.n, scores, shape.keys, steps=job.depth)
     values = boxes.of_factor(output.right, output.n, output, shape.keys, steps=shape.keys)
     result = (
         boxes.of_result(output.epilogue.stores[0][0], output, shape.queries // shape.groups) if job.staged else None
@@ -201,7 +201,7 @@ class Kernel:
         longest_first = ((products.tiles_of(per) - section) & 1).equals(1)
         row = (self.down - 1 - row).where(longest_first, row)
         m0 = row * self.shape.queries
-        seen = pieces.least(row + 1) if self.job.is_square else self.pieces.seen(m0)
+        seen = pieces.least(row + 1) if self.job.is_square else self.pieces.seen(pieces, m0)
         return Tile(m0, seen, more, self._indices(begin + inside % here))
 
     def _together(self) -> Word:
@@ -275,8 +275,10 @@ class Kernel:
         hopper.wait(self.ring.empty(side, slot), (number // self.shape.stages & 1) ^ 1)
         barrier = self.ring.full(side, slot)
         hopper.expect(barrier, constant(self.layout.piece(side)))
-        for part in range(self.extents[side] // DEPTH):
-            first = self.pieces.number(tile.m0, piece) * self.shape.keys
-            at = self.sides[side].at(constant(part * DEPTH), first, tile.batch)
-            target = self.stage(side, slot) + part * self.shape.keys * SWIZZLE_ROW
+        first, turned = self.pieces.number(tile.m0, piece) * self.shape.keys, side == KEY and self.job.turned
+        along, rows = (boxed(self.shape.keys), self.job.depth) if turned else (self.extents[side], self.shape.keys)
+        for part in range(along // DEPTH):
+            corner = (first + part * DEPTH, constant(0)) if turned else (constant(part * DEPTH), first)
+            at = self.sides[side].at(*corner, tile.batch)
+            target = self.stage(side, slot) + part * rows * SWIZZLE_ROW
             hopper.load_tile(target, self.sides[side].map, at, barrier)

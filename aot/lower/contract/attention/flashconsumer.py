@@ -128,14 +128,16 @@ class Consumer:
 
     def _begin_scores(self, slot: Word, queries: Word) -> ir.Value:
         """Begin the products of all queries with a piece's keys."""
-        right = hopper.matrix(self.kernel.stage(KEY, slot), 16)
+        turned = self.job.turned
+        right = hopper.matrix(self.kernel.stage(KEY, slot), self.job.depth * SWIZZLE_ROW if turned else 16)
         hopper.begin_products()
         left, total = registers.here(queries), self.undefined
         for step in range(self.job.depth // _STEP):
             part, inside = divmod(step * _STEP, DEPTH)
             one = hopper.moved(left, part * self.job.shape.queries * SWIZZLE_ROW + inside * 2)
-            other = hopper.moved(right, part * self.keys * SWIZZLE_ROW + inside * 2)
-            total = hopper.multiply(total, one, other, self.keys, self.kind, (False, False), fresh=not step)
+            place = step * _STEP * SWIZZLE_ROW if turned else part * self.keys * SWIZZLE_ROW + inside * 2
+            other = hopper.moved(right, place)
+            total = hopper.multiply(total, one, other, self.keys, self.kind, (False, turned), fresh=not step)
         hopper.end_products()
         return total
 
@@ -169,7 +171,7 @@ class Consumer:
         hopper.await_products(0)
         before = arith.CmpIOp(arith.CmpIPredicate.ne, piece.value, constant(0).value).result
         self._release(VALUE, number - 1, before)
-        words = self._packed(registers.held(weights))
+        words = instructions.halves(registers.held(weights), self.job.scores.left.element)
         sums = begun.multiplied(state.sums)
         together = registers.held([*sums, *words])
         sums, words = together[: len(sums)], together[len(sums) :]
@@ -235,12 +237,6 @@ class Consumer:
         if self.job.bounded:
             row, column = row.least(self.kernel.m - 1), column.least(self.kernel.keys - 2)
         return self._result_place(row, column)
-
-    def _packed(self, weights: list[ir.Value]) -> list[ir.Value]:
-        """Pairs of 16-bit elements."""
-        kind, narrow = ir.VectorType.get([2], ir.F32Type.get()), ir.VectorType.get([2], self.job.scores.left.element)
-        pairs = [vector.FromElementsOp(kind, weights[first : first + 2]).result for first in range(0, len(weights), 2)]
-        return [instructions.packed(arith.TruncFOp(narrow, pair).result).value for pair in pairs]
 
     def _store(self, state: State, turn: Word) -> None:
         """Divide by the sums of weights, and give each pair of a row to the source's own operations."""

@@ -159,7 +159,10 @@ class Layout:
 
     def piece(self, side: int) -> int:
         """Bytes of a piece of keys or values."""
-        return self.job.shape.keys * boxed((self.job.depth, self.job.width)[side]) * 2
+        keys = self.job.shape.keys
+        if side == KEY and self.job.turned:
+            return boxed(keys) * self.job.depth * 2
+        return keys * boxed((self.job.depth, self.job.width)[side]) * 2
 
     def ring(self, side: int) -> int:
         """Where the keys' or the values' begins."""

@@ -22,6 +22,9 @@ from aot.lower.contract.products.problem import Problem
 from aot.lower.fast.regions.places import Extent
 from aot.lower.hostmodule import rtcalls
 
+_CHUNK = 8
+"""Elements of a copy."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sight:
@@ -52,9 +55,12 @@ class Sight:
         return _natural(self._moved(place + (more + (self.last + 1 - self.window))))
 
     def span(self, scores: Problem) -> tuple[Word, Word]:
-        """The first key that some query sees, and the end of the last one, in host code; one key in any case."""
+        """The first key that some query sees, and the end of the last one, in host code; one key in any case.
+
+        The first one is a multiple of 8: copies of 16 bytes may be of neighbouring keys.
+        """
         zero, m, n = (Word(each) for each in (rtcalls.index(0), scores.m.value, scores.n.value))
-        first, end = self.begin(zero).least(n - 1), n.least(self.end(zero, m - 1))
+        first, end = self.begin(zero).least(n - 1) // _CHUNK * _CHUNK, n.least(self.end(zero, m - 1))
         return first, end.where(first.below(end), first + 1)
 
     def _moved(self, place: Word) -> Word:
@@ -120,9 +126,8 @@ class Pieces:
     queries: int
     """Of a tile."""
 
-    def seen(self, m0: Word) -> Word:
-        """How many there are; one in any case."""
-        pieces = self.all_keys.tiles(self.keys)
+    def seen(self, pieces: Word, m0: Word) -> Word:
+        """How many there are of all pieces; one in any case."""
         end = pieces.least(self.sight.end(m0, self.queries - 1).tiles(self.keys))
         if self.sight.is_plain:
             return end

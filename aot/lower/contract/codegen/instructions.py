@@ -124,6 +124,13 @@ def packed(pair: ir.Value) -> Word:
     return Word(vector.ExtractOp(made, [], [0]).result)
 
 
+def halves(values: Sequence[ir.Value], element: ir.Type) -> list[ir.Value]:
+    """Numbers as elements of 16 bits, two of them in a register."""
+    kind, narrow = ir.VectorType.get([2], ir.F32Type.get()), ir.VectorType.get([2], element)
+    pairs = [vector.FromElementsOp(kind, list(values[first : first + 2])).result for first in range(0, len(values), 2)]
+    return [packed(arith.TruncFOp(narrow, pair).result).value for pair in pairs]
+
+
 def part(value: ir.Value, number: int, kind: ir.Type) -> ir.Value:
     """One member of a struct."""
     return llvm.ExtractValueOp(kind, value, ir.DenseI64ArrayAttr.get([number])).result
