@@ -7,6 +7,7 @@ sizes that are no multiple of anything. Both orders of threads are run: a result
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +17,7 @@ import numpy as np
 import pytest
 from cpurun import Program, build
 
-from aot.lower.contract import choice
-from aot.lower.contract.mma import dmma, tensorcores
+from aot.lower.contract.mma import dmma, dmmachoice, tensorcores
 from aot.lower.contract.products import kinds
 from aot.lower.contract.simt import matvec
 from aot.lower.tensor import Options
@@ -92,6 +92,11 @@ BODIES = {
     ("i8", "i8", "i32"): _INTEGERS.format("s") + _I32,
     ("f32", "f32", "f32"): "%p = arith.mulf %x, %y : f32\n%t = arith.addf %o, %p : f32",
     ("f64", "f64", "f64"): "%p = arith.mulf %x, %y : f64\n%t = arith.addf %p, %o : f64",
+    (
+        "f32",
+        "f64",
+        "f64",
+    ): "%w = arith.extf %x : f32 to f64\n%p = arith.mulf %w, %y : f64\n%t = arith.addf %p, %o : f64",
     ("i8", "i32", "i32"): "%w = arith.extsi %x : i8 to i32\n%p = arith.muli %w, %y : i32\n%t = arith.addi %o, %p : i32",
 }
 LAYOUTS = {
@@ -205,35 +210,74 @@ def test_small_floats_of_older_gpus(capability: Capability, schedules: set[str])
     _check(built, einsum, extents, types)
 
 
-@pytest.mark.parametrize(("capability", "instruction"), [((9, 0), "m16n8k16"), ((8, 0), "m8n8k4")])
-@pytest.mark.parametrize(("backwards", "tile"), [(False, dmma.LARGE), (True, dmma.LARGE), (True, dmma.SMALL)])
+DOUBLES = ("f64", "f64", "f64")
+DOUBLE_TILES = {
+    "right_by_rows": ("mk,kn->mn", dmma.LARGE),
+    "right_by_columns": ("mk,nk->mn", dmma.MIDDLE),
+    "left_by_columns": ("km,kn->mn", dmma.NARROW),
+    "both_by_columns": ("km,nk->mn", dmma.SMALL),
+}
+
+
+@pytest.mark.parametrize(("capability", "instruction"), [((9, 0), "m16n8"), ((8, 0), "m8n8")])
+@pytest.mark.parametrize(("einsum", "tile"), DOUBLE_TILES.values(), ids=DOUBLE_TILES)
 def test_doubles_on_tensor_cores(
-    backwards: bool, tile: dmma.Tile, capability: Capability, instruction: str, monkeypatch: pytest.MonkeyPatch
+    einsum: str, tile: dmma.Tile, capability: Capability, instruction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dmma, "LEAST_SHARED", 0)
-    # The time of the other one decides against it.
-    times = [(each, 1 if each == tile else 1000) for each in (dmma.SMALL, dmma.LARGE)]
-    monkeypatch.setattr(choice, "_DOUBLE_TIMES", tuple(times))
-    types = ("f64", "f64", "f64")
+    # The time of the others decides against them.
+    times = [(each, 1 if each == tile else 1000) for each, _ in dmmachoice.TIMES]
+    monkeypatch.setattr(dmmachoice, "TIMES", tuple(times))
     options = Options(capabilities=(capability,))
-    built = build(generic("mk,kn->mn", dict.fromkeys("mnk", "?"), types), backwards=backwards, options=options)
-    assert 'aot.schedule = "dmma"' in built.ir
-    assert set(re.findall(r"llvm\.nvvm\.mma\.(\w+)\.", built.ir)) == {instruction}
-    assert f'"rows", {tile.form.rows}, "columns", {tile.form.columns}' in built.ir
-    for m, n, k in ((35, 67, 33), (33, 40, 136)):
-        _check(built, "mk,kn->mn", {"m": m, "n": n, "k": k}, types)
-
-
-@pytest.mark.parametrize("capability", [(9, 0), (8, 0)])
-def test_doubles_that_are_copied_one_by_one_have_larger_tiles(
-    capability: Capability, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dmma, "LEAST_SHARED", 0)
-    types = ("f64", "f64", "f64")
-    built = program(generic("mk,nk->mn", dict.fromkeys("mnk", "?"), types), capability=capability)
+    built = build(generic(einsum, dict.fromkeys("mnk", "?"), DOUBLES), backwards=True, options=options)
+    assert set(re.findall(r"llvm\.nvvm\.mma\.(m\d+n8)k\d+\.", built.ir)) == {instruction}
     found = set(re.findall(r'aot.schedule = "dmma".*?"rows", (\d+), "columns", (\d+)', built.ir))
-    assert found == {tuple(map(str, dmma.SINGLES.form.extents))}
-    _check(built, "mk,nk->mn", {"m": 35, "n": 67, "k": 33}, types)
+    assert tuple(map(str, tile.extents)) in found
+    for m, n, k in ((35, 67, 33), (34, 40, 136)):
+        _check(built, einsum, {"m": m, "n": n, "k": k}, DOUBLES)
+
+
+@pytest.mark.parametrize("einsum", ["mk,kn->mn", "mk,nk->mn", "km,kn->mn"])
+def test_doubles_are_copied_in_vectors_where_all_of_them_are_aligned(einsum: str) -> None:
+    """16 bytes at a time, however they lie; a kernel of its own copies 8, one by one."""
+    built = build(generic(einsum, dict.fromkeys("mnk", 1024), DOUBLES), options=Options(capabilities=((9, 0),)))
+    bodies = re.split(r'aot\.schedule = "(\w+)"', built.ir)
+    kernels = [body for body, name in zip(bodies[::2], bodies[1::2], strict=False) if name == "dmma"]
+    sizes = [set(re.findall(r"cp\.async\.shared\.global %\d+, %\d+, (\d+)", each)) for each in kernels]
+    assert sizes == [{"16"}, {"8"}]
+
+
+DOUBLE_SIZES = {
+    (4096, 4096, 4096): (DOUBLES, dmma.LARGE),
+    (1536, 1536, 1536): (DOUBLES, dmma.NARROW),
+    (1024, 1024, 1024): (DOUBLES, dmma.MIDDLE),
+    (512, 512, 512): (DOUBLES, dmma.SMALL),
+    # A long sum, in parts; what is converted on its way goes through registers.
+    (300, 520, 4104): (DOUBLES, dmma.MIDDLE),
+    (4096, 4096, 2048): (("f32", "f64", "f64"), dmma.MIDDLE),
+}
+
+
+@pytest.mark.parametrize(("sizes", "types", "tile"), [(sizes, *rest) for sizes, rest in DOUBLE_SIZES.items()])
+def test_a_tile_of_doubles_suits_the_sizes(
+    sizes: tuple[int, int, int], types: tuple[str, str, str], tile: dmma.Tile
+) -> None:
+    source = generic("mk,kn->mn", dict(zip("mnk", sizes, strict=True)), types)
+    found = re.search(r'aot.schedule = "dmma".*?"rows", (\d+), "columns", (\d+)', program(source, capability=(9, 0)).ir)
+    assert found is not None
+    assert (int(found[1]), int(found[2])) == tile.extents
+
+
+@pytest.mark.parametrize("tile", [tile for tile, _ in dmmachoice.TIMES])
+@pytest.mark.parametrize("along_k", list(itertools.product((False, True), repeat=2)))
+def test_lanes_read_doubles_from_different_banks(tile: dmma.Tile, along_k: tuple[bool, bool]) -> None:
+    """Half a warp 8 bytes each, or a quarter 16: two rows that are neighbours, for a step of ``k`` of four."""
+    form = tile.form(along_k)
+    for side, (shape, rows) in enumerate(zip(form.shapes, (2, 1), strict=True)):
+        pairs = side == 0 and not shape.along_k
+        size, lanes = (16, 8) if pairs else (8, 16)
+        places = [lane % 4 * shape.k_bytes + lane // 4 * rows * shape.outer_bytes for lane in range(lanes)]
+        assert sorted(place % 128 for place in places) == list(range(0, 128, size))
 
 
 def test_a_stages_first_numbers_are_read_at_the_end_of_the_turn_before() -> None:

@@ -12,13 +12,14 @@ from functools import partial
 from mlir import ir
 
 from aot.lower.contract.codegen.instructions import Kind
-from aot.lower.contract.mma import dmma, tensorcores
+from aot.lower.contract.mma import dmmachoice, tensorcores
 from aot.lower.contract.mma.tensorcores import Has
 from aot.lower.contract.products import epilogue, extents, kinds, splitting
 from aot.lower.contract.products.contraction import Contraction
-from aot.lower.contract.products.problem import Problem, all_of
-from aot.lower.contract.products.splitting import Split, Wish
+from aot.lower.contract.products.problem import Problem
+from aot.lower.contract.products.splitting import Wish
 from aot.lower.contract.simt import ffma, matvec, numbercopies, registertile
+from aot.lower.contract.simt.matvec import Way
 from aot.lower.hostmodule import rtcalls
 from aot.lower.launches import branches
 from aot.targets.arch import Capability
@@ -29,10 +30,6 @@ _SINGLE = (ffma.Tile(64, 128, 8, 16, 3), ffma.Tile(128, 128, 16, 16, 2))
 """Tiles for sums of 4 bytes, for few rows and for many."""
 _DOUBLE = (ffma.Tile(32, 64, 8, 16, 4), ffma.Tile(64, 64, 16, 8, 3))
 """And for sums of 8 bytes."""
-_DOUBLE_TIMES = ((dmma.SMALL, 6), (dmma.LARGE, 9))
-"""Tiles on tensor cores, and how long a block takes in comparison."""
-_SHORT = 1024
-"""Steps up to which a sum is short."""
 _WIDENING = (HOPPER, (10, 0), (10, 3))
 """GPUs whose ``mma.sync`` takes small floats apart in registers."""
 _DOUBLES = frozenset({(8, 0), (9, 0), (10, 0)})
@@ -131,81 +128,28 @@ def _cores(job: Problem, kind: Kind, has: Has) -> Units:
 def _on_ordinary_units(job: Problem, need: str | None, images: Images) -> None:
     width = epilogue.width(job.epilogue)
     wide = extents.whole_vectors(job, width)
-    candidates = _candidates(registertile.Job(job, width, wide), need, images)
-    rows = matvec.ways(job, images.have_clusters)
-    wishes = [each.wish for each in rows]
-    wishes += [Wish(each.condition, *each.extents, in_parts=True) for each in candidates]
+    ways = matvec.ways(job, images.have_clusters) + _ways(registertile.Job(job, width, wide), need, images)
+    wishes = [each.wish for each in ways]
     split = splitting.plan(job, wishes)
-    kernels = [each.launch for each in rows] + [each.launch for each in candidates]
-    splitting.launch(wishes, [partial(each, split) for each in kernels])
+    splitting.launch(wishes, [partial(each.launch, split) for each in ways])
     splitting.combine(job, split, wide, width)
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """A kernel, and when it may run."""
-
-    condition: ir.Value | bool
-    extents: tuple[int, int, int]
-    """Rows, columns and depth of its tile."""
-    launch: Callable[[Split | None], None]
-
-
-def _candidates(job: registertile.Job, need: str | None, images: Images) -> list[_Candidate]:
+def _ways(job: registertile.Job, need: str | None, images: Images) -> list[Way]:
     """Kernels that read numbers one by one, the best first; the last one always runs."""
     problem = job.problem
     few, many = _SINGLE if rtcalls.storage_bytes(problem.accumulator) == 4 else _DOUBLE
-    job = replace(job, vectors=need is not None and numbercopies.have_vectors(problem.factors))
+    turned = [each for each in problem.factors if each.turned]
+    job = replace(job, vectors=need is not None and numbercopies.have_vectors(turned))
 
-    def plain(condition: ir.Value | bool, tile: ffma.Tile) -> _Candidate:
-        extents_ = (*tile.extents, tile.depth)
-        return _Candidate(condition, extents_, lambda split: ffma.launch(job, tile, need, split))
+    def plain(condition: ir.Value | bool, tile: ffma.Tile) -> Way:
+        wish = Wish(condition, *tile.extents, tile.depth, in_parts=True)
+        return Way(wish, partial(ffma.launch, job, tile, need))
 
     if need is None:
         # Registers hold parts of tiles, too.
         return [plain(True, replace(few, blocks=2))]
     found = [plain(extents.at_most(problem.m, few.rows), few), plain(True, many)]
     if isinstance(problem.accumulator, ir.F64Type) and images.any_of(_DOUBLES):
-        found[1:1] = _double_cores(job, need, images)
+        found[1:1] = dmmachoice.ways(job, need, images.least)
     return found
-
-
-def _double_cores(job: registertile.Job, need: str, images: Images) -> list[_Candidate]:
-    """Kernels on tensor cores: with the best instruction that each image has."""
-    room, small = extents.has_shared(dmma.LEAST_SHARED), _has_few_tiles(job)
-    large = dmma.SINGLES if job.vectors is False else dmma.LARGE
-    tiles_ = [each for each in ((dmma.SMALL, small), (large, True)) if each[1] is not False]
-    found: list[_Candidate] = []
-    for instruction in dmma.INSTRUCTIONS:
-        served = images.least(instruction.since)
-        if served is False:
-            continue
-        name = need if served else f"sm_{instruction.since[0]}{instruction.since[1]}"
-        for tile, best in tiles_:
-            condition = all_of([best, room] if served else [best, rtcalls.serves(name), room])
-            emit = partial(_emit_double, job, tile, instruction, name)
-            found.append(_Candidate(condition, (*tile.form.extents, tile.form.depth), emit))
-        if served:
-            break
-    return found
-
-
-def _has_few_tiles(job: registertile.Job) -> ir.Value | bool:
-    """Whether small tiles on tensor cores take less time than large ones: not if numbers are copied one by one."""
-    if job.vectors is False:
-        return False
-    sizes = [(tile.form.extents, time) for tile, time in _DOUBLE_TIMES]
-    fewer = extents.no_more(*(extents.rounds(job.problem, *size, time) for size, time in sizes))
-    # Long sums come in parts, so that large tiles keep a GPU busy, too.
-    return all_of([fewer, extents.at_most(job.problem.k, _SHORT)])
-
-
-def _emit_double(
-    job: registertile.Job, tile: dmma.Tile, instruction: dmma.Instruction, need: str, split: Split | None
-) -> None:
-    """One kernel for each way of copying: with both, there are too few registers."""
-
-    def emit(vectors: bool) -> None:
-        dmma.launch(replace(job, vectors=vectors), tile, instruction, need, split)
-
-    branches.either(job.vectors, partial(emit, True), partial(emit, False))

@@ -40,6 +40,12 @@ def rounds(job: Problem, rows: int, columns: int, weight: int) -> Number:
     return Word(arith.CeilDivUIOp(count.value, rtcalls.multiprocessors()).result) * weight
 
 
+def at_once(job: Problem, rows: int, columns: int) -> ir.Value | bool:
+    """Whether multiprocessors can take all tiles in one round."""
+    found = rounds(job, rows, columns, 1)
+    return no_more(found, 1 if isinstance(found, int) else Word(rtcalls.index(1)))
+
+
 def no_more(one: Number, other: Number) -> ir.Value | bool:
     """Whether one is not larger than the other; both are of one kind."""
     if isinstance(one, int) or isinstance(other, int):

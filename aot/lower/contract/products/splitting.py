@@ -24,7 +24,7 @@ from aot.lower.launches import branches, tiling
 from aot.tiling import CONTRACTIONS
 
 _BLOCKS = 256
-"""That fill a large GPU."""
+"""That fill a large GPU, of most kernels."""
 _LEAST_DEPTH = 4
 """Tiles of depth that a part has."""
 _MOST = 16
@@ -67,6 +67,8 @@ class Wish:
     """In elements."""
     in_parts: bool
     """Whether their kernel can do a part of the sum."""
+    fill: int = _BLOCKS
+    """Blocks that fill a large GPU."""
 
 
 def plan(problem: Problem, wishes: Sequence[Wish]) -> Split | None:
@@ -76,11 +78,12 @@ def plan(problem: Problem, wishes: Sequence[Wish]) -> Split | None:
     if all(_static_parts(problem, wish) == 1 for wish in possible[: certain + 1]):
         return None
     one = Word(rtcalls.index(1))
-    rows, columns, depth, least = (_chosen(wishes, name) for name in ("rows", "columns", "depth", "in_parts"))
+    names = ("rows", "columns", "depth", "in_parts", "fill")
+    rows, columns, depth, least, fill = (_chosen(wishes, name) for name in names)
     down = Word(arith.CeilDivUIOp(problem.m.value, rows.value).result)
     across = Word(arith.CeilDivUIOp(problem.n.value, columns.value).result)
     steps = Word(arith.CeilDivUIOp(problem.k.value, depth.value).result)
-    wanted = (Word(rtcalls.index(_BLOCKS)) // _at_least(down * across * Word(problem.batches()), one)).least(_MOST)
+    wanted = (fill // _at_least(down * across * Word(problem.batches()), one)).least(_MOST)
     parts = _at_least(wanted.least(steps // _LEAST_DEPTH) * least, one)
     each = Word(arith.CeilDivUIOp(steps.value, parts.value).result)
     # As few parts as have that depth: none is empty.
@@ -98,7 +101,7 @@ def _static_parts(problem: Problem, wish: Wish) -> int | None:
         return None
     m, n, k, *batch = (each or 0 for each in extents)
     blocks = math.prod([-(-m // wish.rows), -(-n // wish.columns), *batch])
-    return max(1, min(_BLOCKS // max(1, blocks), _MOST, -(-k // wish.depth) // _LEAST_DEPTH))
+    return max(1, min(wish.fill // max(1, blocks), _MOST, -(-k // wish.depth) // _LEAST_DEPTH))
 
 
 def _chosen(wishes: Sequence[Wish], name: str) -> Word:

@@ -20,7 +20,8 @@ from aot.lower.contract.codegen.words import Word, constant
 from aot.lower.contract.products import epilogue
 from aot.lower.contract.products.splitting import Split
 from aot.lower.contract.simt import ffmacode, registertile
-from aot.lower.contract.simt.registertile import Ahead, Form, Job, Starts
+from aot.lower.contract.simt.registertile import Ahead, Job, Starts
+from aot.lower.contract.simt.tileform import Form
 from aot.lower.fast.regions import bodies
 from aot.lower.hostmodule import rtcalls
 from aot.targets.arch import WARP
@@ -60,7 +61,7 @@ class Tile:
         """For sums of a type."""
         threads, size = self.down * self.across, rtcalls.storage_bytes(element)
         sizes = (self.rows, self.columns, self.depth, self.stages, threads, self.blocks)
-        return Form("ffma", *sizes, size, pad=_VECTOR)
+        return Form("ffma", *sizes, size, pads=(_VECTOR, _VECTOR))
 
 
 def launch(job: Job, tile: Tile, need: str | None, split: Split | None = None) -> None:

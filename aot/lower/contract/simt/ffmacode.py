@@ -19,7 +19,8 @@ from aot.lower.contract.codegen.words import Word, constant, narrow
 from aot.lower.contract.products.splitting import Split
 from aot.lower.contract.simt import registertile
 from aot.lower.contract.simt.numbercopies import Side
-from aot.lower.contract.simt.registertile import Form, Job, Units
+from aot.lower.contract.simt.registertile import Job, Units
+from aot.lower.contract.simt.tileform import Form
 from aot.lower.fast.regions.places import Extent
 from aot.lower.launches import branches
 
@@ -142,9 +143,9 @@ class Code(registertile.Code):
     def finish(self, sums: Sequence[ir.Value]) -> None:
         """Part after part, in one loop: what gives sums to the epilogue is the same code for all."""
         heights = self.units.heights
-        row, height = self.form.shapes[1].row_bytes // self.form.size, heights[0]
+        row, height = self.form.slab_row, heights[0]
         assert set(heights) == {height}
-        assert height * self.form.shapes[1].row_bytes <= self.form.ring
+        assert height * row * self.form.size <= self.form.ring
         slab = Shared(self.job.problem.accumulator, [height, row], 0)
         loop = scf.ForOp(constant(0).value, constant(len(heights)).value, constant(1).value)
         tiles.unrolled(loop.operation, 1)

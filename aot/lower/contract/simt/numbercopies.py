@@ -1,4 +1,4 @@
-"""A factor's tiles on their way to shared memory, number by number: there, neighbours are so along its outer loop.
+"""A factor's tiles on their way to shared memory, number by number: there, neighbours are so along one of its loops.
 
 In: a factor, and how a tile lies in shared memory. Out: a Source, made in host code; in the kernel, a Side with the
 two halves of bringing a tile. Elements that are factors as they lie in memory are copied asynchronously: where
@@ -39,12 +39,12 @@ class Source:
     """Not 0 if vectors are aligned, where only the call knows."""
 
     @staticmethod
-    def of(factor: Factor, *, asynchronous: bool, vectors: ir.Value | bool) -> Source:
+    def of(factor: Factor, shape: Shape, *, asynchronous: bool, vectors: ir.Value | bool) -> Source:
         """The way of a factor, in host code; ``asynchronous``: whether there are such copies, ``vectors``: aligned."""
-        if not asynchronous or not _is_plain(factor):
+        if not asynchronous or not is_copied(factor):
             return Source(factor, None)
         start = address(factor.memory)
-        if not factor.turned or vectors is False:
+        if factor.turned == shape.along_k or vectors is False:
             return Source(factor, start)
         lanes = instructions.CHUNK // rtcalls.storage_bytes(factor.element)
         known = isinstance(vectors, bool)
@@ -52,20 +52,20 @@ class Source:
         return Source(factor, start, lanes, aligned)
 
 
-def _is_plain(factor: Factor) -> bool:
+def is_copied(factor: Factor) -> bool:
     """Whether asynchronous copies can bring it."""
     return not factor.conversions and factor.has_address and rtcalls.storage_bytes(factor.element) in _COPIED
 
 
 def have_vectors(factors: Sequence[Factor]) -> ir.Value | bool:
-    """Whether copies can take vectors of all factors in which there may be some; False where there are none."""
-    turned = [each for each in factors if each.turned and _is_plain(each)]
-    return bool(turned) and all_of([is_wide(each.memory, each.strides) for each in turned])
+    """Whether copies can take vectors of all of these factors that are copied; False where none is."""
+    copied = [each for each in factors if is_copied(each)]
+    return bool(copied) and all_of([is_wide(each.memory, each.strides) for each in copied])
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A tile in shared memory: a row of its outer loop for each step of ``k``."""
+    """A tile in shared memory."""
 
     side: int
     depth: int
@@ -75,6 +75,23 @@ class Shape:
     """Of a number."""
     row_bytes: int
     """From one row to the next."""
+    along_k: bool = False
+    """Whether rows run along ``k``, one for each of the outer loop; else along that, one for each step of ``k``."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tile."""
+        return (self.side if self.along_k else self.depth) * self.row_bytes
+
+    @property
+    def k_bytes(self) -> int:
+        """From one step of ``k`` to the next."""
+        return self.bytes if self.along_k else self.row_bytes
+
+    @property
+    def outer_bytes(self) -> int:
+        """The same for the outer loop."""
+        return self.row_bytes if self.along_k else self.bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +115,17 @@ class Side:
     def __init__(self, source: Source, shape: Shape, place: Place, base: Word) -> None:
         self.source, self.factor, self.shape, self.place = source, source.factor, shape, place
         turned, width = self.factor.turned, source.width
-        across = shape.side // width if turned else shape.depth
+        across = (shape.side if turned else shape.depth) // width
         self.step = shape.threads // across
         self.count = (shape.depth if turned else shape.side) // self.step
         near, far = place.thread % across * width, place.thread // across
+        if shape.threads % across:
+            # Threads that are left over copy what the first ones do.
+            far = far % self.step
         outer, self.k = (near, far) if turned else (far, near)
         self.outer = place.first + outer
-        self.target = base + self.k * shape.row_bytes + outer * shape.bytes
-        self.target_step = self.step * (shape.row_bytes if turned else shape.bytes)
+        self.target = base + self.k * shape.k_bytes + outer * shape.outer_bytes
+        self.target_step = self.step * (shape.k_bytes if turned else shape.outer_bytes)
         self.inside = self.outer.below(place.extent)
         self.left = (place.extent - self.outer).where(self.inside, 0)
         if source.address is not None:
@@ -151,17 +171,13 @@ class Side:
 
     def copy(self, stage: Word, k0: Word) -> None:
         """Nothing outside of the factor is read."""
-        source, k = self.origin + self.bytes(k0, self.factor.inner), k0 + self.k
-        bytes_ = self.source.width * self.shape.bytes
-        deep = constant(bytes_).where(k.below(self.place.behind), 0)
-        wide = (self.left.least(self.source.width) * self.shape.bytes) if self.factor.turned else deep
+        source, k, turned = self.origin + self.bytes(k0, self.factor.inner), k0 + self.k, self.factor.turned
+        deep, whole = (self.place.behind - k).where(k.below(self.place.behind), 0), self.source.width * self.shape.bytes
+        there = (self.left if turned else deep).least(self.source.width) * self.shape.bytes
         for number in range(self.count):
             step = number * self.step
-            if self.factor.turned:
-                size = wide.where((k + step).below(self.place.behind), 0)
-            else:
-                size = deep.where(constant(step).below(self.left), 0)
-            instructions.copy(self.target + stage + number * self.target_step, source, size, bytes_)
+            inside = (k + step).below(self.place.behind) if turned else constant(step).below(self.left)
+            instructions.copy(self.target + stage + number * self.target_step, source, there.where(inside, 0), whole)
             source = source + self.stride
 
     def _read(self, step: int, k: Word) -> ir.Value:

@@ -2,8 +2,8 @@
 
 In: a problem, the tile's Form, and the Units that multiply. Out: a ``gpu.launch``.
 
-Both factors go through a ring of stages in shared memory (``numbercopies``), ``k`` outermost there. At the end the ring
-takes the sums, some rows of the tile after the others, for the epilogue.
+Both factors go through a ring of stages in shared memory (``numbercopies``). At the end the ring takes the sums, some
+rows of the tile after the others, for the epilogue.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from mlir.dialects import gpu, scf
 from aot.lower.contract.codegen import instructions, registers, sharednumbers, tiles
 from aot.lower.contract.codegen.sharedarray import Shared
 from aot.lower.contract.codegen.sharednumbers import Aside
-from aot.lower.contract.codegen.tiles import Block, Target, Told, Worker
+from aot.lower.contract.codegen.tiles import Block, Target, Worker
 from aot.lower.contract.codegen.words import Word, constant, narrow
 from aot.lower.contract.products.problem import Problem
 from aot.lower.contract.products.splitting import Split
-from aot.lower.contract.simt.numbercopies import Place, Shape, Side, Source
+from aot.lower.contract.simt.numbercopies import Place, Side, Source
+from aot.lower.contract.simt.tileform import Form
 from aot.lower.gpumodule import imageneeds
 from aot.lower.launches import branches
 
@@ -38,60 +39,6 @@ class Job:
     """Whether all results are whole vectors; a value of host code where that is known at the call only."""
     vectors: ir.Value | bool = False
     """Whether factors that have their outer loop's neighbours in memory can be copied in vectors; a value likewise."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a block divides the work."""
-
-    name: str
-    """Of the schedule."""
-    rows: int
-    columns: int
-    depth: int
-    """Of ``k`` at a time."""
-    stages: int
-    """Of the ring."""
-    threads: int
-    blocks: int
-    """On a multiprocessor: a thread has the registers that this leaves it."""
-    size: int
-    """Bytes of a number."""
-    pad: int
-    """Bytes by which a row in shared memory is longer, so that columns meet different banks."""
-
-    @property
-    def extents(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rows, self.columns
-
-    @property
-    def shapes(self) -> tuple[Shape, Shape]:
-        """Of the factors' tiles in shared memory."""
-        one, other = (
-            Shape(extent, self.depth, self.threads, self.size, extent * self.size + self.pad) for extent in self.extents
-        )
-        return one, other
-
-    @property
-    def starts(self) -> tuple[int, int]:
-        """Bytes of a stage at which the factors begin."""
-        return 0, self.depth * self.shapes[0].row_bytes
-
-    @property
-    def stage(self) -> int:
-        """Bytes of a stage."""
-        return self.starts[1] + self.depth * self.shapes[1].row_bytes
-
-    @property
-    def ring(self) -> int:
-        """Bytes of all stages."""
-        return self.stages * self.stage
-
-    def told(self, *, copied: bool) -> Told:
-        """For reports."""
-        sizes = {"rows": self.rows, "columns": self.columns, "depth": self.depth, "stages": self.stages}
-        return Told(self.name, {**sizes, "threads": self.threads}, () if copied else ("through registers",))
 
 
 Starts = tuple[Word, Word]
@@ -240,8 +187,8 @@ class Code:
 
     def finish(self, sums: Sequence[ir.Value]) -> None:
         heights = self.units.heights
-        row = self.form.shapes[1].row_bytes // self.form.size
-        assert max(heights) * self.form.shapes[1].row_bytes <= self.form.ring
+        row = self.form.slab_row
+        assert max(heights) * row * self.form.size <= self.form.ring
         slab = Shared(self.job.problem.accumulator, [max(heights), row], 0)
         top = self.block.m0
         for part, height in enumerate(heights):
@@ -286,7 +233,10 @@ def launch(
     asynchronous copies; None: it does without these.
     """
     problem = job.problem
-    sources = [Source.of(factor, asynchronous=need is not None, vectors=job.vectors) for factor in problem.factors]
+    sources = [
+        Source.of(factor, shape, asynchronous=need is not None, vectors=job.vectors)
+        for factor, shape in zip(problem.factors, form.shapes, strict=True)
+    ]
     inner = problem if split is None else replace(problem, batch=(split.parts, *problem.batch))
     shared = form.ring + code.more_bytes(len(inner.batch))
     with tiles.launch(inner, form.extents, form.threads, shared, form.told(copied=need is not None)) as block:
