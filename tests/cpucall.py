@@ -50,6 +50,8 @@ class Outcome:
     regions: int
     """Calls of aot_rt_parallel."""
     allocations: int
+    loads: int = 0
+    """Host reads of device memory: CPU code has none."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import platform
@@ -28,11 +27,7 @@ from aot.wheels.runtimeobjects import Runtime
 from aot.wheels.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cases.py")
-NAMES = [
-    node.name.removeprefix("case_")
-    for node in ast.parse(CASES.read_text(encoding="utf-8")).body
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("case_")
-]
+NAMES = source.case_names(CASES)
 
 
 @pytest.fixture(scope="session")

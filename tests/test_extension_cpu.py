@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import os
 import platform
@@ -22,11 +21,7 @@ from aot.wheels.runtimeobjects import Runtime
 from aot.wheels.wheelfile import extension_of, problems
 
 CASES = Path(source.HERE, "cpu_cases.py")
-NAMES = [
-    node.name.removeprefix("case_")
-    for node in ast.parse(CASES.read_text(encoding="utf-8")).body
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("case_")
-]
+NAMES = source.case_names(CASES)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ In: a folder. Out: the generated tree in it. No MLIR is needed: the C compiler t
 
 from __future__ import annotations
 
+import ast
 import struct
 import subprocess
 from collections.abc import Sequence
@@ -53,6 +54,16 @@ NO_IMAGES = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0)
 LONG_MESSAGE = "five: " + "é" * 2000
 """More than a call has room for, which ends within a character."""
 BLOB = NO_IMAGES + bytes(range(256)) * 24
+
+
+def case_names(file: Path) -> list[str]:
+    """``twice`` for each ``case_twice`` of a file."""
+    found = ast.parse(file.read_text(encoding="utf-8")).body
+    return [
+        each.name.removeprefix("case_")
+        for each in found
+        if isinstance(each, ast.FunctionDef) and each.name.startswith("case_")
+    ]
 
 
 def tensor(dtype: str, *shape: int | None) -> ArrayType:
