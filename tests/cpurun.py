@@ -26,6 +26,7 @@ import numpy
 from aot import mlir, process
 from aot.lower import tensor
 from aot.lower.gpumodule import flatvectors
+from aot.lower.numbers import atomics
 from aot.lower.source.signature import public_functions
 from aot.lower.tolinalg import unitviews
 from aot.model import ArrayType, Function, ScalarType
@@ -143,6 +144,7 @@ def to_llvm(module: Any) -> str:
     from mlir.dialects.llvm import translate_module_to_llvmir
     from mlir.passmanager import PassManager
 
+    atomics.lower(module)
     flatvectors.lower_host(module)
     passes = PassManager(context=module.context)
     passes.enable_verifier(False)

@@ -334,4 +334,41 @@ def _launches() -> list[Call]:
     return calls
 
 
-HAZARDS = [*_results(), *_values(), *_control(), *_types(), *_launches()]
+def _atomics() -> list[Call]:
+    """Numbers whose products are exact in any order, and whose sums are small."""
+    calls = [
+        Call(
+            "128 a block",
+            "atomics",
+            "products_of_blocks",
+            lambda rng: (rng.choice(np.array([1, -1, 2, 0.5], "f4"), 512), np.zeros(4, "f4")),
+            None,
+            lambda x, out: {1: x.reshape(4, 128).prod(1, dtype="f8").astype("f4")},
+        )
+    ]
+    for kind, dtype in (("f32", "f4"), ("f16", "f2"), ("i64", "i8")):
+        calls.append(
+            Call(
+                "30000",
+                "atomics",
+                f"products_{kind}",
+                lambda rng, dtype=dtype: (rng.choice(np.array([1, -1], dtype), 30000), np.array([3, 5, 7], dtype)),
+                None,
+                lambda x, y: {1: y * x.reshape(-1, 3).prod(0)},
+            )
+        )
+    for kind, dtype in (("f64", "f8"), ("i8", "i1")):
+        calls.append(
+            Call(
+                "30000",
+                "atomics",
+                f"sums_{kind}",
+                lambda rng, dtype=dtype: (rng.integers(-3, 4, 30000).astype(dtype), np.array([3, 5, 7], dtype)),
+                None,
+                lambda x, y: {1: y + x.reshape(-1, 3).sum(0, dtype=y.dtype)},
+            )
+        )
+    return calls
+
+
+HAZARDS = [*_atomics(), *_results(), *_values(), *_control(), *_types(), *_launches()]

@@ -18,6 +18,8 @@ WRONG = [
     ("rank", lambda k, t: k.gelu.gelu(t.ones(3, 3, device="cuda")), (TypeError, ValueError), r"gelu.*tensor<\?xf32>"),
     ("static extent", lambda k, t: k.square.square(*[t.ones(10, 9, device="cuda")] * 2),
      (TypeError, ValueError), r"10x10"),
+    ("extents", lambda k, t: k.matmul.matmul(t.ones(4, 5, device="cuda"), t.ones(7, 6, device="cuda")),
+     ValueError, r"matmul\.matmul\(\): extent 0 of 'b' \(7\) is not extent 1 of 'a' \(5\)"),
     ("host array", lambda k, t: k.gelu.gelu(t.ones(3)), (TypeError, ValueError), r"gelu.*(CPU|cpu|host)"),
     ("not an array", lambda k, t: k.gelu.gelu("three"), TypeError, r"gelu.*str"),
     ("transposed", lambda k, t: k.softmax.softmax(t.ones(3, 4, device="cuda").t()),
@@ -50,6 +52,15 @@ def test_host_assertion(hazards: ModuleType, torch: Any, x: int, y: int, text: s
         with pytest.raises(RuntimeError, match=text):
             hazards.checks.divided(a, b)
     assert hazards.checks.divided(a, torch.full((x,), 2.0, device="cuda")).tolist() == [0.5] * 4
+
+
+@pytest.mark.parametrize("step", [0, -2])
+def test_a_loop_that_would_not_end(hazards: ModuleType, torch: Any, step: int) -> None:
+    x = torch.ones(5, device="cuda")
+    with pytest.raises(ValueError, match=rf"checks\.doubled\(\): the step of a loop \({step}\) is not above 0"):
+        hazards.checks.doubled(x, step)
+    hazards.checks.doubled(x, 2)
+    assert x.tolist() == [2.0, 1.0, 2.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize(("n", "text"), [(2**45, "(?i)memory"), (-5, "(?i)negative")], ids=["too large", "negative"])

@@ -23,3 +23,16 @@ func.func @divided(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
   cf.assert %nonzero, "the sum of y is zero"
   return %q : tensor<?xf32>
 }
+
+// Every step-th element of x is doubled: a loop of launches.
+func.func @doubled(%x: memref<?xf32>, %step: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = memref.dim %x, %c0 : memref<?xf32>
+  scf.for %i = %c0 to %n step %step {
+    %one = memref.subview %x[%i] [1] [1] : memref<?xf32> to memref<1xf32, strided<[1], offset: ?>>
+    linalg.add ins(%one, %one : memref<1xf32, strided<[1], offset: ?>>, memref<1xf32, strided<[1], offset: ?>>)
+      outs(%one : memref<1xf32, strided<[1], offset: ?>>)
+  }
+  return
+}

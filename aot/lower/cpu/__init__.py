@@ -24,7 +24,7 @@ from aot.lower.bufferization import bufferize, bufferpipeline, results
 from aot.lower.checks import asserts
 from aot.lower.cpu import code, elementary, loops, parallel, stack
 from aot.lower.hostmodule import division, resultextents
-from aot.lower.numbers import integerpowers, smallfloat
+from aot.lower.numbers import atomics, integerpowers, smallfloat
 from aot.lower.source import signature
 from aot.lower.tensor import Options
 from aot.mlir import Dumper
@@ -94,6 +94,7 @@ def lower(prepared: Prepared, job: CpuJob, context: mlir.Context, dump: Dumper) 
     messages = asserts.rewrite(module, earlier=job.messages)
     regions = parallel.outline(module)
     smallfloat.rewrite(module)
+    atomics.lower(module)
     elementary.expand(module, fma=job.variant.fma)
     integerpowers.lower(module)
     division.guard(module)

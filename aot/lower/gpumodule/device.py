@@ -37,6 +37,7 @@ from aot.lower.gpumodule import (
 )
 from aot.lower.gpumodule.imageparts import Form
 from aot.lower.launches import byvalue
+from aot.lower.numbers import atomics
 from aot.targets.arch import Target, Version, features
 
 LOWERED_DIALECTS = ("llvm", "nvvm")
@@ -154,10 +155,7 @@ AFTER_CONVERSION: tuple[Step, ...] = (
 
 
 def isolate(module: mlir.Module) -> mlir.Module:
-    """A new module that holds a copy of the gpu.modules of ``module`` and nothing else.
-
-    Targets that the user attached are dropped: the ones to build come from the request.
-    """
+    """A new module with a copy of the gpu.modules alone, without targets: the request says which to build."""
     ctx = module.context
     alone = ir.Module.create(ir.Location.unknown(ctx))
     alone.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(ctx)
@@ -196,6 +194,7 @@ def _lowered(given: mlir.Module, target: Target, *, lines: bool) -> mlir.Module:
         # With debug information ptxas refuses to optimise; without any, the pass would still drop the
         # places that kernel assertions print.
         mlir.run_passes(module, ["gpu.module(strip-debuginfo)"], what, verified=False)
+    atomics.lower(module)
     devicemath.lower(module)
     sharedmemory.align(module)
     _run(module, LOOPS, what)

@@ -21,7 +21,7 @@ from aot.errors import LoweringError
 from aot.lower.analysis import symbols
 from aot.lower.gpumodule import device, flatvectors, switchblocks
 from aot.lower.hostmodule import division, entries, externals, launchcall
-from aot.lower.numbers import integerpowers
+from aot.lower.numbers import atomics, integerpowers
 from aot.lower.source import sourcelevel
 from aot.model import HOST_SYNC, LAUNCH, Function, Kernel
 
@@ -75,6 +75,7 @@ def lower(
     _leave_device_code_out(module)
     drop_interfaces(module)
     stacks = _own_stacks(module)
+    atomics.lower(module)
     integerpowers.lower(module)
     division.guard(module)
     _run(module)

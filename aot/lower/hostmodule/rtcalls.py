@@ -164,7 +164,20 @@ def readable(element: ir.Type) -> bool:
 def load(buffer: mlir.Value, indices: Sequence[mlir.Value]) -> mlir.Value:
     """One element of device memory, read by the host: the call waits here."""
     memref_type = ir.MemRefType(buffer.type)
-    return _read(_address(buffer, indices), memref_type.element_type)
+    return _read(address(buffer, indices), memref_type.element_type)
+
+
+def address(buffer: mlir.Value, indices: Sequence[mlir.Value]) -> mlir.Value:
+    """Where an element lies, in bytes."""
+    memref_type = ir.MemRefType(buffer.type)
+    base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
+    metadata = list(memref.ExtractStridedMetadataOp(buffer).results)
+    strides = metadata[2 + memref_type.rank :]
+    place = metadata[1]
+    for position, stride in zip(indices, strides, strict=True):
+        place = arith.AddIOp(place, arith.MulIOp(position, stride).result).result
+    step = arith.MulIOp(place, index(storage_bytes(memref_type.element_type))).result
+    return arith.AddIOp(base, step).result
 
 
 def index(value: int) -> mlir.Value:
@@ -250,18 +263,6 @@ def _row_major(memref_type: ir.MemRefType) -> bool:
             return False
         expected = DYNAMIC_STRIDE if DYNAMIC in (extent, expected) else expected * extent
     return offset in (0, DYNAMIC_STRIDE)
-
-
-def _address(buffer: mlir.Value, indices: Sequence[mlir.Value]) -> mlir.Value:
-    memref_type = ir.MemRefType(buffer.type)
-    base = memref.ExtractAlignedPointerAsIndexOp(buffer).result
-    metadata = list(memref.ExtractStridedMetadataOp(buffer).results)
-    strides = metadata[2 + memref_type.rank :]
-    place = metadata[1]
-    for position, stride in zip(indices, strides, strict=True):
-        place = arith.AddIOp(place, arith.MulIOp(position, stride).result).result
-    step = arith.MulIOp(place, index(storage_bytes(memref_type.element_type))).result
-    return arith.AddIOp(base, step).result
 
 
 def _read(address: mlir.Value, element: ir.Type) -> mlir.Value:

@@ -3,6 +3,7 @@
 Small types          ``smallfloat``, ``bytestorage``, ``minifloat``, ``codes``
 How exactly          ``precision`` (tf32), ``numerics`` with ``widetensor`` (accumulation in f32)
 Powers               ``powers``, ``integerpowers``
+Updates              ``atomics``
 Odd conversions      ``roundings``, ``scaledfloats``
 """
 
