@@ -41,6 +41,8 @@ Block = Any
 KERNEL_SCOPES = ("gpu.launch", "gpu.func", "gpu.module")
 """Operations whose bodies run on the device."""
 
+PARSING = "parsing"
+"""The step in which a source is read."""
 DEBUG_INFO = b"di_"
 """In the text of a source whose locations carry debug information of the LLVM dialect; bytecode may have any."""
 _SCRIPT_SAYS = re.compile(r'^Diagnostic message at loc\("-":(\d+):(\d+)\): (?!see current)(.*)$', re.MULTILINE)
@@ -96,15 +98,20 @@ def context(mark: Callable[[str], None] | None = None) -> Iterator[Context]:
 def parse(data: bytes, path: str, ctx: Context) -> Module:
     """Parse and verify text or bytecode; ``path`` is the name that messages use."""
     ctx.aot_path = path
-    is_bytecode = data.startswith(b"ML\xefR")
-    ctx.aot_debug = is_bytecode or DEBUG_INFO in data
-    ctx.aot_lines = [] if is_bytecode else data.decode("utf-8", "replace").splitlines()
-    mark(ctx, "parsing")
+    no_text = is_bytecode(data)
+    ctx.aot_debug = no_text or DEBUG_INFO in data
+    ctx.aot_lines = [] if no_text else data.decode("utf-8", "replace").splitlines()
+    mark(ctx, PARSING)
     ir = bindings()
     try:
         return ir.Module.parse(data, context=ctx)
     except ir.MLIRError as error:
         raise _error(ctx, error, SourceError, f"{path}: not valid MLIR") from None
+
+
+def is_bytecode(data: bytes) -> bool:
+    """Whether a source is no text."""
+    return data.startswith(b"ML\xefR")
 
 
 def parse_file(path: str, ctx: Context) -> Module:

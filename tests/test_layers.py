@@ -28,13 +28,13 @@ STAGES = {
 }
 """Stage -> its modules. No stage knows another one; the order is the pipeline's business."""
 ORDER = (
-    *("aot.pipeline", "aot.finishing", "aot.onesource", "aot.plan", "aot.split"),
+    *("aot.pipeline", "aot.finishing", "aot.onesource", "aot.crashplace", "aot.plan", "aot.split"),
     *("aot.fatbins.images", "aot.fatbins.refusal"),
     *("aot.packages.jobresults", "aot.packages.splitpackage", "aot.wheels.packing"),
 )
-"""What may import stages: the pipeline, its half inside a worker, the images there and their errors, the plan, which
-reads the sources, the step that knows whether a wheel must be built at all, several pipelines side by side, and what
-keeps of a source what the package says of it."""
+"""What may import stages: the pipeline, its half inside a worker and the search for what that dies of, the images there
+and their errors, the plan, which reads the sources, the step that knows whether a wheel must be built at all, several
+pipelines side by side, and what keeps of a source what the package says of it."""
 FRONT = (
     *("aot.cli", "aot.__main__", "aot.pipeline", "aot.commands", "aot.tuning", "aot.verifying"),
     *("aot.reporting.report", "aot.reporting.terminal"),

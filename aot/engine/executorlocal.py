@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import socket
 import tempfile
 from collections.abc import Callable
@@ -184,7 +185,13 @@ def _explain(todo: CompileJob, outcome: Outcome) -> None:
     """A child that died leaves an error all the same."""
     folder = Path(todo.output)
     if process.died(outcome.done):
+        # It needs MLIR, which a build from the cache goes without.
+        from aot import crashplace
+
         crash = process.crash(outcome.done, todo.path, outcome.stage or "start")
+        # The foreman waits for it; of a process that was killed from outside the code says nothing.
+        place = None if -outcome.done.returncode == signal.SIGKILL else crashplace.find(todo, outcome.stage)
+        crash.diagnostics = () if place is None else (place,)
         job.write_failure(folder, job.failure(crash))
     else:
         job.write_failure(folder, Failure(job.BUG, f"{todo.path}: the worker failed\n{outcome.done.words()}"))

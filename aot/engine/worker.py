@@ -49,12 +49,12 @@ def compile_job(todo: CompileJob, mark: Mark, crew: Crew, levels: Levels) -> Job
     if done is not None:
         return done
     try:
-        compiled = _compiled(todo, mark, crew)
-        if isinstance(compiled, Failure):
-            job.write_failure(folder, compiled)
+        made = compiled(todo, mark, crew)
+        if isinstance(made, Failure):
+            job.write_failure(folder, made)
             return JobDone(1, notes=levels.notes())
-        job.write_result(todo, compiled)
-        levels.put(job.key(todo), packed(compiled))
+        job.write_result(todo, made)
+        levels.put(job.key(todo), packed(made))
         return JobDone(0, BUILT, notes=levels.notes())
     except DiskError as error:
         return JobDone(1, disk=error.message)
@@ -75,7 +75,8 @@ def from_cache(todo: CompileJob, levels: Levels) -> JobDone | None:
     return JobDone(0, CACHED, notes=levels.notes())
 
 
-def _compiled(todo: CompileJob, mark: Mark, crew: Crew) -> CompiledSource | Failure:
+def compiled(todo: CompileJob, mark: Mark, crew: Crew) -> CompiledSource | Failure:
+    """Compiles the source of a job; its error is a value, but for the disk's."""
     from aot import onesource
 
     try:

@@ -164,6 +164,26 @@ def only(parts: Parts, names: Sequence[str]) -> Parts:
     return Parts(parts.tensor, None)
 
 
+def entries(module: mlir.Module) -> list[mlir.Operation]:
+    """What could be compiled without the rest: public functions, and kernels that nothing launches."""
+    launched = {str(op.attributes["kernel"]) for op in opwalk.named(module, "gpu.launch_func")}
+    kernels = [
+        op
+        for container in device_containers(module)
+        for op in opwalk.named(container, "gpu.func", "llvm.func")
+        if is_kernel(op) and f"@{mlir.symbol_name(container)}::@{mlir.symbol_name(op)}" not in launched
+    ]
+    return [*public_functions(module), *kernels]
+
+
+def keep(module: mlir.Module, names: Sequence[str]) -> None:
+    """Reduce a source to some of its entries and what they use."""
+    _keep(module, set(names), device=True)
+    for op in entries(module):
+        if op.name != "func.func" and mlir.symbol_name(op) not in names:
+            op.erase()
+
+
 def targets(module: mlir.Module) -> tuple[str, ...]:
     """Chips that the source's own gpu.modules name, sorted; the default chip counts as none.
 
