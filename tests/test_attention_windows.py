@@ -113,3 +113,34 @@ def test_a_place_that_the_call_gives(nothing: str) -> None:
     if nothing == "%nothing":
         for queries, past in ((3, -2), (40, -90), (2, 5000), (40, 320), (1, 1 << 30), (40, -(1 << 30))):
             check(OF, program, (queries, 300), 30, past, past=past)
+
+
+def test_a_place_in_device_memory_is_not_waited_for() -> None:
+    """Host code would have to read it: all keys are visited, and compared."""
+    text = source(OF, 30, "argument").replace("%past: i32", "%places: tensor<1xi32>")
+    text = text.replace("%e = tensor.empty", "%past = tensor.extract %places[%c0] : tensor<1xi32>\n  %e = tensor.empty")
+    assert not any(", causal" in each for each in tiles(chosen(text, ((8, 0),)), "mma-flash"))
+    program, arrays = build(text, options=AMPERE), inputs(OF, 1, 3, 300)
+    done = program.call("f", *arrays[:3], np.int32([77]), arrays[3])
+    assert done.loads == 0
+    np.testing.assert_allclose(done.results[0].astype("f8"), expected(arrays, 30, 77), rtol=2e-3, atol=2e-3)
+
+
+def test_a_window_and_an_array() -> None:
+    of = Attention(group=1, mask="causal-array")
+    first, last = CAUSAL.splitlines()
+    form = WINDOW.format(end=ENDS["own"], nothing="%nothing").replace("%both, %t", "%both, %added")
+    numbers = NUMBERS.format(before=40, after=0)
+    text = of.text().replace("%e = tensor.empty", f"{numbers}%e = tensor.empty")
+    text = text.replace(first, form).replace(last.replace("%t", "%added"), "")
+    (tile,) = tiles(chosen(text, ((8, 0),)), "mma-flash")
+    assert tile.endswith(", causal, window 40")
+    arrays = inputs(of, 1, 150, 200)
+    scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
+    distances = np.arange(200) - np.arange(150)[:, None]
+    scores = np.where((distances <= 0) & (distances > -40), scores + arrays[3][:, None, None, None], -np.inf)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
+    got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)

@@ -23,6 +23,8 @@ FARTHEST = 1 << 28
 """Sums with numbers below it do not wrap in 32 bits: no array has so many places along a dimension of scores."""
 _MOST_TERMS = 3
 """Numbers of host code in a sum: with as many it does not wrap, either."""
+_QUIET = frozenset({"arith", "index", "affine"})
+"""Dialects whose operations read no memory."""
 _SIGNED = frozenset({"arith.index_cast", "arith.extsi"})
 _CASTS = _SIGNED | {"arith.index_castui", "arith.extui"}
 
@@ -169,14 +171,31 @@ def _sum(value: ir.Value, step: Step, loops: int) -> Sum | None:
         node = input_of(value, step) if op == step.body else None
         if isinstance(node, Array) and not node.is_memory:
             return _sum(node.memory, step, loops)
-        return None if op == step.body else Sum(terms=frozenset({(value, 1)}))
+        return None if op == step.body else _term(value)
     if op.name in _CASTS:
         found = _sum(op.operands[0], step, loops)
         return found if found is not None and (found.is_natural or op.name in _SIGNED) else None
     if op.name in ("arith.addi", "arith.subi"):
         one, other = (_sum(each, step, loops) for each in op.operands)
         return None if one is None or other is None else one.plus(other, 1 if op.name == "arith.addi" else -1).small()
-    return None if op.block == step.body else Sum(terms=frozenset({(value, 1)}))
+    return None if op.block == step.body else _term(value)
+
+
+def _term(value: ir.Value) -> Sum | None:
+    """A number of host code, if that has it without waiting for the device."""
+    return Sum(terms=frozenset({(value, 1)})) if _is_at_hand(value) else None
+
+
+def _is_at_hand(value: ir.Value) -> bool:
+    """Whether it is made of arguments, counters of loops and extents: others may come from device memory."""
+    op = mlir.owner(value)
+    if isinstance(op, ir.Block):
+        return op.owner.operation.name == "func.func" or (_counts(op.owner.operation) and value == op.arguments[0])
+    return _is_extent(value) or (op.name.split(".")[0] in _QUIET and all(map(_is_at_hand, op.operands)))
+
+
+def _counts(op: ir.Operation) -> bool:
+    return op.name in ("scf.for", "affine.for")
 
 
 def _is_extent(value: ir.Value) -> bool:
