@@ -109,6 +109,16 @@ def parse(data: bytes, path: str, ctx: Context) -> Module:
         raise _error(ctx, error, SourceError, f"{path}: not valid MLIR") from None
 
 
+def complaints(text: str, ctx: Context) -> tuple[str, ...]:
+    """What MLIR finds wrong with a text that is no source."""
+    ir = bindings()
+    try:
+        ir.Module.parse(text, context=ctx)
+    except ir.MLIRError as problem:
+        return tuple(each.message.strip() for each in problem.error_diagnostics)
+    return ()
+
+
 def is_bytecode(data: bytes) -> bool:
     """Whether a source is no text."""
     return data.startswith(b"ML\xefR")

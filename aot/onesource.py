@@ -27,7 +27,7 @@ from aot.fatbins.kernelnames import Names
 from aot.lexer import FunctionText
 from aot.lower import LoweredSource, Options, Request
 from aot.lower.general.schedule import ONE_THREAD
-from aot.lower.source import sourcelevel
+from aot.lower.source import sourcelevel, unplaced
 from aot.model import TENSOR, CompiledSource, FatBinary, Function, HostObject, Kernel
 from aot.settings import selection
 from aot.settings.selection import Selection
@@ -99,6 +99,7 @@ def _parsed(data: bytes, path: str, ctx: mlir.Context) -> mlir.Module:
         return mlir.parse(data, path, ctx)
     except SourceError as error:
         said = [each.message for each in error.diagnostics]
+        error.diagnostics = tuple(unplaced.placed(ctx, each) for each in error.diagnostics)
         error.hint = next((hint for words, hint in _HINTS.items() if any(words in each for each in said)), "")
         raise
 

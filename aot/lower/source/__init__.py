@@ -4,7 +4,7 @@ In: a parsed module. Out: at most two modules, and what Python knows of their fu
 
 One list, by level         ``prepare``, ``sourcelevel``
 What can be called         ``signature``, ``argnames``; ``kernels``, ``launchsize``
-What means nothing there   ``misplaced``, ``missingdata``, ``badconstants``, ``badtypes``, ``badviews``
+What means nothing there   ``misplaced``, ``missingdata``, ``badconstants``, ``badtypes``, ``badviews``, ``unplaced``
 """
 
 from __future__ import annotations
