@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -257,14 +258,26 @@ def test_a_product_of_any_size_compiles_to_good_code(tmp_path: Path) -> None:
     ours = [each for each in source.kernels if each.schedule == "wgmma"]
     assert len(ours) >= 6
     odd = [each for each in tiles(source.kernels, "wgmma") if each.endswith("along rows")]
-    assert len(odd) == 2, "odd rows have kernels for few tiles and many, and no more"
+    assert [each.split(", k")[0] for each in odd] == ["m 64, n 128", "m 128, n 256", "m 64, n 128"]
+    assert [int(each.split("stages ")[1][0]) for each in odd] == [8, 4, 4], "alone on a multiprocessor, large, others"
     assert all(held(source, each) == {"sm_90a"} for each in ours)
     assert [used for symbol, _, used in source.fatbin.usage if used.spill_bytes] == []
     assert [note for note in source.notes if "(C7" in note] == [], "products that wait for each other"
 
 
+@pytest.mark.parametrize("t", ["f16", "f32"])
+def test_some_rows_that_begin_anywhere_are_stored_together(t: str) -> None:
+    """Four are read before there is a condition: else each would wait for the one before it."""
+    text = lowered(plain(512, 513, 512, t))
+    kernel = text[text.rindex("nvvm.wgmma.mma_async") :].partition("llvm.func")[0]
+    found = re.findall(r"load volatile|scf\.if|cond_br|llvm\.store .*ptr<1>", kernel)
+    first = found.index("load volatile")
+    assert found[first : first + 4] == ["load volatile"] * 4
+
+
 STATIC = [("swapped", SWAPPED[0][1]), ("swapped and direct", SWAPPED[1][1])]
 STATIC += [("flow", FLOWS[0][1]), ("flow and direct", FLOWS[1][1])]
+STATIC += [("rows begin anywhere", plain(512, 513, 512, "f16")), ("and hold f32", plain(512, 513, 512, "f32"))]
 STATIC += [("a width between", MATMUL.format(m=1536, n=1536, k=512))]
 
 

@@ -131,6 +131,11 @@ def halves(values: Sequence[ir.Value], element: ir.Type) -> list[ir.Value]:
     return [packed(arith.TruncFOp(narrow, pair).result).value for pair in pairs]
 
 
+def bytes_of(low: Word, high: Word, numbers: Word) -> Word:
+    """Four bytes of two words, of which each has a number in four bits, the lowest byte's first."""
+    return Word(_intrinsic("llvm.nvvm.prmt", [low.value, high.value, numbers.value], word()))
+
+
 def part(value: ir.Value, number: int, kind: ir.Type) -> ir.Value:
     """One member of a struct."""
     return llvm.ExtractValueOp(kind, value, ir.DenseI64ArrayAttr.get([number])).result

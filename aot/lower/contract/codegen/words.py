@@ -55,6 +55,10 @@ class Word:
         """Moved so many bits up."""
         return Word(arith.ShLIOp(self.value, by.value).result)
 
+    def moved_down(self, by: Word) -> Word:
+        """Moved so many bits down."""
+        return Word(arith.ShRUIOp(self.value, by.value).result)
+
     def least(self, other: Word | int) -> Word:
         """The smaller one."""
         return Word(arith.MinUIOp(self.value, self._other(other)).result)

@@ -105,12 +105,13 @@ def swapped(job: Problem) -> list[Offer]:
 
 
 def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
-    """For rows of the result that the call finds to be odd: two tiles, or every kernel would be there twice."""
+    """For rows of the result that the call finds to be odd: few tiles, or every kernel would be there twice."""
     rules = _Rules(job, staged=False)
     busy = _at_least(_times(rules.count(_SMALL), 2), rules.places)
     condition = problem.all_of([fits, _not(_at_most(rules.m, 64)), busy])
     large, small = (_SQUARE, _SINGLE) if rules.adds else (_LARGE, _SMALL)
-    sizes = [Rule(_at_least(rules.count(large), rules.places), large), Rule(True, small)]
+    single = [] if rules.adds else [Rule(rules.is_single(), _SINGLE)]
+    sizes = [*single, Rule(_at_least(rules.count(large), rules.places), large), Rule(True, small)]
     return Offer(condition, lambda: _first(sizes, lambda tile: wgmma.launch(job, tile, staged=False, width=1)))
 
 
@@ -176,7 +177,7 @@ class _Rules:
         return whole if whole and not self.job.batch else [*whole, Rule(_both(flat, long), _FLAT_PAIR)]
 
     def _known(self, few: ir.Value | bool = False) -> list[Rule]:
-        if few is True or self._is_single() is True:
+        if few is True or self.is_single() is True:
             shared = few is not True and self._misplaced() is True
             one = self._swapped() if shared and self._fits_swapped() is True else _SINGLE_PAIR
             return [Rule(True, one if shared else _SINGLE)]
@@ -195,11 +196,11 @@ class _Rules:
         return (*_CANDIDATES, *_BETWEEN) if few else _CANDIDATES
 
     def _unknown(self, few: ir.Value | bool = False) -> list[Rule]:
-        shared = _both(_both(self._is_single(), _not(few)), self._misplaced())
+        shared = _both(_both(self.is_single(), _not(few)), self._misplaced())
         singles = [
             *([Rule(_both(shared, self._fits_swapped()), self._swapped())] if self.swaps else []),
             Rule(shared, _SINGLE_PAIR),
-            Rule(problem.any_of([few, self._is_single()]), _SINGLE),
+            Rule(problem.any_of([few, self.is_single()]), _SINGLE),
         ]
         if self.adds:
             return [*singles, Rule(True, _SQUARE)]
@@ -213,7 +214,7 @@ class _Rules:
             Rule(True, _SMALL),
         ]
 
-    def _is_single(self) -> ir.Value | bool:
+    def is_single(self) -> ir.Value | bool:
         """Whether all tiles have a multiprocessor of their own."""
         return _at_most(self.count(_SINGLE), self.places)
 

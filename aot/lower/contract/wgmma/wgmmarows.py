@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import arith, gpu, llvm, nvvm, scf, vector
 
-from aot.lower.contract.codegen import hopper, instructions, operand, tiles
+from aot.lower.contract.codegen import hopper, instructions, operand, registers, sharednumbers, tiles
 from aot.lower.contract.codegen.hopper import SWIZZLE_ROW, WARP
 from aot.lower.contract.codegen.words import Word, constant
 from aot.lower.contract.products.problem import Problem
@@ -29,6 +29,10 @@ _ROWS = 16
 _AT_A_TIME = 4
 """Rows that are on their way together."""
 _HALF_BITS = 16
+_WORD, _ACROSS = 0x7654, 0x5432
+"""Numbers of a word's bytes among those of the word before it and its own; of what lies between their middles."""
+_LOWER, _UPPER, _BEFORE = 0x54, 0x76, 0x32
+"""Of a word's halves, and of the half before it."""
 
 
 def can_store(job: Problem, tile: Tile) -> bool:
@@ -87,54 +91,81 @@ class Rows(Writer):
         *outer, pitch, _ = self.array.strides
         start = operand.start(self.address, batch, outer, self.size) + left.wide() * self.size
         step = Word(pitch.value).wide() * self.size
-        loop = scf.ForOp(constant(0).value, constant(_ROWS).value, constant(1).value)
-        tiles.unrolled(loop.operation, _AT_A_TIME)
+        lanes = None if self.size == _WHOLE else _Lanes(self.lane, left, self.kernel.n)
+        loop = scf.ForOp(constant(0).value, constant(_ROWS).value, constant(_AT_A_TIME).value)
+        tiles.unrolled(loop.operation, 1)
         with ir.InsertionPoint(loop.body):
-            row = Word(loop.induction_variable)
-            place = (self.lane // 4) ^ (row & 7)
-            where = self.buffer + row * SWIZZLE_ROW + place * 16 + self.lane % 4 * 4
-            word = Word(llvm.LoadOp(instructions.word(), hopper.pointer(where), alignment=4).result)
-            begin = start + (top + row).wide() * step
-            hopper.when((top + row).below(self.kernel.m), lambda: self._store_row(begin, left, word))
+            rows = [Word(loop.induction_variable) + number for number in range(_AT_A_TIME)]
+            words = [self._word(row) for row in rows]
+            before = [_from_lane_below(word) if lanes else word for word in words]
+            _warp_sync()
+            for row, word, other in zip(rows, words, before, strict=True):
+                begin, inside = start + (top + row).wide() * step, (top + row).below(self.kernel.m)
+                if lanes:
+                    lanes.store(begin, inside, word, other)
+                else:
+                    there = arith.AndIOp(inside, (left + self.lane).below(self.kernel.n)).result
+                    _put(word, begin + (self.lane * _WHOLE).wide(), _WHOLE, there)
             scf.YieldOp([])
 
-    def _store_row(self, begin: Word, left: Word, word: Word) -> None:
-        """One row; ``begin``: address of the chunk's first element in it."""
-        if self.size == _WHOLE:
-            inside = (left + self.lane).below(self.kernel.n)
-            hopper.when(inside, lambda: _put(word, begin + (self.lane * _WHOLE).wide(), _WHOLE))
-            return
+    def _word(self, row: Word) -> Word:
+        """This lane's word of a row of the buffer; read here, or the rows would wait for each other's conditions."""
+        piece = (self.lane // 4) ^ (row & 7)
+        where = self.buffer + row * SWIZZLE_ROW + piece * 16 + self.lane % 4 * 4
+        return Word(sharednumbers.read_here(where, instructions.word(), sharednumbers.WORD))
+
+
+class _Lanes:
+    """What lanes store of 64 halves of a row: a word where both of its elements are there, and single elements.
+
+    Each stores to an aligned word. Those of an odd row, which begins in the middle of one, have an element of the lane
+    below: the first lane stores the second half alone, and the last one the first half of the word behind its own.
+    Bits say what is to be stored, and bytes' numbers what of two words: there are too few predicates for some rows.
+    """
+
+    def __init__(self, lane: Word, left: Word, columns: Word) -> None:
+        first, even, odd = lane.equals(0), left + lane * 2, left + lane * 2 - 1
+        wide = ((even + 1).below(columns), _both(_not(first), (odd + 1).below(columns)))
+        behind = _both(lane.equals(WARP - 1), wide[1])
+        self.place = constant(_HALF).where(first, constant(_WHOLE).where(behind, 0))
+        """Bytes from a lane's word to the element of an odd row that it stores alone, if any."""
+        self.end = constant(_LOWER).where(first, constant(_UPPER).where(behind, _BEFORE))
+        """That element."""
+        alone = (_not(wide[0]), arith.OrIOp(_not(wide[1]), behind).result)
+        single = zip(alone, (even, odd + self.place // _HALF), strict=True)
+        stored = [*wide, *(_both(each, column.below(columns)) for each, column in single)]
+        bits = [constant(1 << number).where(each, 0) for number, each in enumerate(stored)]
+        self.stored = registers.here(bits[0] | bits[1] | bits[2] | bits[3])
+        """A word of an even row, of an odd one; a single element of either."""
+        self.offset = (lane * _WHOLE).wide()
+
+    def store(self, begin: Word, inside: ir.Value, word: Word, before: Word) -> None:
+        """A row that begins at an address, if it is in the result; ``before``: the word of the lane below."""
         odd = Word(arith.TruncIOp(instructions.word(), begin.value).result) // _HALF & 1
         is_odd = odd.equals(1)
-        before = gpu.ShuffleOp(word.value, constant(1).value, constant(WARP).value, gpu.ShuffleMode.UP).shuffleResult
-        bits = constant(_HALF_BITS).value
-        moved = llvm.intr_fshr(word.value, before, bits)
-        whole = Word(moved).where(is_odd, word)
-        first = arith.AndIOp(is_odd, self.lane.equals(0)).result
-        last = arith.AndIOp(is_odd, self.lane.equals(WARP - 1)).result
-        # Of an odd row's first word only the second half is there, which is the first of its elements.
-        single = word.where(first, whole)
-        column = constant(0).where(first, self.lane * 2 - odd)
-        inside = (left + column).below(self.kernel.n)
-        both = (left + column + 1).below(self.kernel.n)
-        both = arith.AndIOp(both, _not(first)).result
-        target = begin + (column * _HALF).wide()
-        hopper.when(
-            both,
-            lambda: _put(whole, target, _WHOLE),
-            lambda: hopper.when(inside, lambda: _put(single, target, _HALF)),
-        )
-        end = self.columns - 1
-        ends = arith.AndIOp(last, (left + end).below(self.kernel.n)).result
-        hopper.when(ends, lambda: _put(word // (1 << _HALF_BITS), begin + end * _HALF, _HALF))
+        stored = self.stored.moved_down(odd).where(inside, 0)
+        target = (begin & -_WHOLE) + self.offset
+        whole = instructions.bytes_of(before, word, constant(_ACROSS).where(is_odd, _WORD))
+        _put(whole, target, _WHOLE, (stored & 1).equals(1))
+        end = instructions.bytes_of(before, word, self.end.where(is_odd, _LOWER))
+        _put(end, target + self.place.where(is_odd, 0).wide(), _HALF, (stored & 4).equals(4))
 
 
-def _put(word: Word, address: Word, size: int) -> None:
+def _from_lane_below(word: Word) -> Word:
+    one, all_ = constant(1).value, constant(WARP).value
+    return Word(gpu.ShuffleOp(word.value, one, all_, gpu.ShuffleMode.UP).shuffleResult)
+
+
+def _put(word: Word, address: Word, size: int, condition: ir.Value) -> None:
     """Store a word, or the lower half of it."""
     value = word.value
     if size == _HALF:
         value = arith.TruncIOp(ir.IntegerType.get_signless(_HALF_BITS), value).result
-    llvm.StoreOp(value, instructions.pointer(address, 1), alignment=size)
+    hopper.when(condition, lambda: llvm.StoreOp(value, instructions.pointer(address, 1), alignment=size))
+
+
+def _both(one: ir.Value, other: ir.Value) -> ir.Value:
+    return arith.AndIOp(one, other).result
 
 
 def _not(condition: ir.Value) -> ir.Value:
