@@ -241,10 +241,21 @@ def test_doubles_on_tensor_cores(
 def test_doubles_are_copied_in_vectors_where_all_of_them_are_aligned(einsum: str) -> None:
     """16 bytes at a time, however they lie; a kernel of its own copies 8, one by one."""
     built = build(generic(einsum, dict.fromkeys("mnk", 1024), DOUBLES), options=Options(capabilities=((9, 0),)))
-    bodies = re.split(r'aot\.schedule = "(\w+)"', built.ir)
-    kernels = [body for body, name in zip(bodies[::2], bodies[1::2], strict=False) if name == "dmma"]
-    sizes = [set(re.findall(r"cp\.async\.shared\.global %\d+, %\d+, (\d+)", each)) for each in kernels]
+    sizes = [set(re.findall(r"cp\.async\.shared\.global %\d+, %\d+, (\d+)", each)) for each in _double_kernels(built)]
     assert sizes == [{"16"}, {"8"}]
+
+
+@pytest.mark.parametrize(("size", "hidden"), [(4096, 3), (512, 0)], ids=["large", "small"])
+def test_loops_over_many_doubles_are_not_told_static_extents(size: int, hidden: int) -> None:
+    """So that they are those of dynamic functions, whose barrier is in the middle of the products."""
+    built = program(generic("mk,kn->mn", dict.fromkeys("mnk", size), DOUBLES), capability=(9, 0))
+    assert len(re.findall(rf'inline_asm has_side_effects "".* %c{size}_i32', _double_kernels(built)[0])) == hidden
+
+
+def _double_kernels(built: Program) -> list[str]:
+    """Bodies of the kernels on tensor cores."""
+    parts = re.split(r'aot\.schedule = "(\w+)"', built.ir)
+    return [body for body, name in zip(parts[::2], parts[1::2], strict=False) if name == "dmma"]
 
 
 DOUBLE_SIZES = {

@@ -12,14 +12,15 @@ multiplied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
 from mlir import ir
 
-from aot.lower.contract.codegen import instructions, sharednumbers
+from aot.lower.contract.codegen import instructions, registers, sharednumbers
 from aot.lower.contract.codegen.sharedarray import Shared
+from aot.lower.contract.codegen.tiles import Block
 from aot.lower.contract.codegen.words import Word
 from aot.lower.contract.products import epilogue
 from aot.lower.contract.products.splitting import Split
@@ -60,6 +61,8 @@ class Tile:
     stages: int = 3
     deep: int = 8
     """Steps of an instruction of 16 rows: its numbers are in registers twice, those of the next one, too."""
+    static: bool = False
+    """Whether extents that are known make its code shorter."""
 
     @property
     def extents(self) -> tuple[int, int]:
@@ -84,7 +87,7 @@ class Tile:
 LARGE = Tile(4, 2, 2, 8, blocks=1)
 MIDDLE = Tile(2, 4, 2, 4, blocks=1, stages=4)
 NARROW = Tile(2, 2, 3, 4, blocks=2)
-SMALL = Tile(2, 4, 1, 2, blocks=1, depth=32, stages=4, deep=16)
+SMALL = Tile(2, 4, 1, 2, blocks=1, depth=32, stages=4, deep=16, static=True)
 LEAST_SHARED = 128 * 1024
 """Bytes of shared memory that GPUs have whose tensor cores are faster in f64; those for graphics have less."""
 
@@ -107,7 +110,23 @@ def launch(job: Job, tile: Tile, instruction: Instruction, need: str, split: Spl
     """Emit the kernel at the insertion point; it does one part of the sum if that is split."""
     # As they lie in memory: neighbours there are neighbours in shared memory, and can be copied in vectors.
     form = tile.form((not job.problem.left.turned, not job.problem.right.turned))
-    registertile.launch(job, form, partial(_Units, tile, form, tall=instruction.tall), need, split)
+    code = registertile.Code if tile.static else _Code
+    registertile.launch(job, form, partial(_Units, tile, form, tall=instruction.tall), need, split, code)
+
+
+class _Code(registertile.Code):
+    """The code of one kernel for extents that are not known, as it is for those that are.
+
+    Where they are known, copies take fewer instructions, and are begun sooner in a turn. Then ptxas moves the barrier
+    from the middle of the products to the first third, and what is read behind it waits for registers of products that
+    have only just begun.
+    """
+
+    def __init__(self, job: Job, form: Form, units: registertile.Units, block: Block, split: Split | None) -> None:
+        problem = job.problem
+        given = ((block.m, problem.m), (block.n, problem.n), (block.k, problem.k))
+        m, n, k = (word if extent.static is None else registers.here(word) for word, extent in given)
+        super().__init__(job, form, units, replace(block, m=m, n=n, k=k), split)
 
 
 class _Units:
