@@ -251,20 +251,43 @@ WITHOUT_GROUPS = (
 )
 
 
+BY_INDEX = """%i{x}0 = linalg.index 0 : index
+    %i{x}1 = linalg.index 1 : index
+    %i{x}3 = linalg.index 3 : index
+    %i{x}4 = linalg.index 4 : index
+    %head{x} = arith.divui %i{x}1, %c3 : index
+    %y = tensor.extract %{x}[%i{x}0, %head{x}, {place}] : tensor<2x2x?x32xf16>
+    %wx"""
+EXTRACTED = {"k": ("#key, ", "%i{x}3, %i{x}4"), "v": ("#value, ", "%i{x}4, %i{x}3")}
+
+
+def extracted(text: str, x: str) -> str:
+    """The same with a factor that its product extracts."""
+    name, place = EXTRACTED[x]
+    before, behind = text.split(f"[#query, {name}")
+    product, rest = behind.split("%wx", 1)
+    product = product.replace(f", %{x} :", " :").replace(", tensor<2x2x?x32xf16>)", ")").replace(", %y: f16", "")
+    return f"{before}[#query, {product}{BY_INDEX.format(x=x, place=place.format(x=x))}{rest}"
+
+
+@pytest.mark.parametrize("by_index", [False, True], ids=["map", "index"])
 @pytest.mark.parametrize(("heads", "fused"), [(6, True), (5, False)])
-def test_heads_of_keys_that_are_found_by_a_division(heads: int, *, fused: bool) -> None:
-    """Of some the last head of keys is read by two heads alone."""
+def test_heads_of_keys_that_are_found_by_a_division(heads: int, *, fused: bool, by_index: bool) -> None:
+    """Of some the last head of keys is read by two heads alone; there may be more keys than are extracted."""
     text = Attention(around=(2, heads), group=1, mask="causal").text()
     for old, new in WITHOUT_GROUPS:
         text = text.replace(old.format(heads=heads), new.format(heads=heads))
+    if by_index:
+        text = extracted(extracted(text, "k"), "v").replace("%nn = tensor.dim %k", "%nn = tensor.dim %v")
     kernels = chosen(text, ((8, 0),))
     assert (kernels[0].schedule == "mma-flash") == fused
     random = np.random.default_rng(4)
     q, k, v = (random.standard_normal((2, each, 40, 32)).astype("f2") for each in (heads, 2, 2))
+    given = np.concatenate([k, k[:, :, ::-1]], axis=2) if by_index else k
     keys, values = (np.repeat(each.astype("f8"), 3, axis=1)[:, :heads] for each in (k, v))
     scores = np.einsum("bhmd,bhnd->bhmn", q.astype("f8"), keys) * 0.125
     scores = np.where(np.arange(40) <= np.arange(40)[:, None], scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     want = np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), values)
-    got = build(text, options=AMPERE).call("f", q, k, v).results[0]
+    got = build(text, options=AMPERE).call("f", q, given, v).results[0]
     np.testing.assert_allclose(got.astype("f8"), want, rtol=4e-3, atol=4e-3)

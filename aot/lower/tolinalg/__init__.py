@@ -3,8 +3,8 @@
 MLIR's own passes                ``frontend``
 Operations that these lack       ``affinetensors``, ``elementwise``, ``gathers``, ``masks``, ``packs``
 Slices that leave out dimensions ``unitslices``, ``unitviews``
-What front ends mean             ``argmax``, ``keptdims``, ``maskedrows``, ``repeatedheads`` with ``dividedheads`` and
-                                 ``splitloops``, ``turnedfactors``
+What front ends mean             ``argmax``, ``keptdims``, ``maskedrows``, ``repeatedheads`` with ``dividedheads``,
+                                 ``extractedfactors`` and ``splitloops``, ``turnedfactors``
 """
 
 from __future__ import annotations

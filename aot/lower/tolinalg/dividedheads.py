@@ -13,12 +13,13 @@ from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
 from aot.lower.analysis import opwalk
-from aot.lower.tolinalg import splitloops
+from aot.lower.tolinalg import extractedfactors, splitloops
 from aot.lower.tolinalg.splitloops import GENERIC
 
 
 def repeat(module: ir.Module) -> None:
     """Let all products of the module read repeated heads where they divide a loop by a number."""
+    extractedfactors.take(module)
     for op in opwalk.named(module, GENERIC):
         if len(op.operands) - len(op.results) > 1 and "reduction" in str(op.attributes["iterator_types"]):
             for number in range(len(op.operands) - len(op.results)):
@@ -34,7 +35,7 @@ def _repeat(op: ir.Operation, number: int) -> None:
     ((axis, loop, by),) = found
     value = op.operands[number]
     heads = ir.RankedTensorType(value.type).shape[axis]
-    if _extent(op, maps, loop) != heads * by or heads < 0:
+    if extractedfactors.known_extent(op, loop) != heads * by or heads < 0:
         return
     with ir.InsertionPoint(op), op.location:
         op.operands[number] = _repeated(value, axis, by)
@@ -52,17 +53,6 @@ def _divided(index: ir.AffineExpr) -> tuple[int, int] | None:
     if not isinstance(loop, ir.AffineDimExpr) or not isinstance(by, ir.AffineConstantExpr):
         return None
     return int(loop.position), int(by.value)
-
-
-def _extent(op: ir.Operation, maps: list[ir.AffineMap], loop: int) -> int | None:
-    """The extent of a loop, if an operand says it."""
-    for each, value in zip(maps, op.operands, strict=True):
-        loops = splitloops.loops_of(each)
-        if loop in loops:
-            extent = ir.RankedTensorType(value.type).shape[loops.index(loop)]
-            if extent != ir.ShapedType.get_dynamic_size():
-                return int(extent)
-    return None
 
 
 def _repeated(value: ir.Value, axis: int, times: int) -> ir.Value:
