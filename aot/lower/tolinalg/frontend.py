@@ -19,6 +19,7 @@ from aot import mlir
 from aot.errors import LoweringError, SourceError
 from aot.lower.analysis import views
 from aot.lower.checks import asserts
+from aot.lower.numbers import minifloat
 from aot.lower.tolinalg import elementwise, gathers, maskedrows, masks, packs
 
 
@@ -159,11 +160,19 @@ def refuse(module: ir.Module) -> None:
         dialect = op.name.split(".")[0]
         if dialect in _UNSUPPORTED:
             problems.append(mlir.diagnostic_at(op, f"'{op.name}': {_UNSUPPORTED[dialect]}"))
+        elif op.name in _COMPOSITES and (kind := _without_infinity(op.operands[0])):
+            problems.append(mlir.diagnostic_at(op, f"'{op.name}' on '{kind}': convert to f32 before it"))
         elif op.name == "memref.get_global" and not views.is_constant(op.results[0]):
             name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
             problems.append(mlir.diagnostic_at(op, f"'@{name}' is not constant: pass the array as an argument"))
     if problems:
         raise LoweringError(f"{module.context.aot_path}: unsupported operations", diagnostics=tuple(problems))
+
+
+def _without_infinity(value: ir.Value) -> str:
+    """The type of elements that what composites become cannot be computed in; empty of those that it can."""
+    kind = ir.ShapedType(value.type).element_type
+    return "" if isinstance(kind, ir.FloatType) and minifloat.has_nan(str(kind)) else str(kind)
 
 
 def has_script(module: ir.Module) -> bool:
