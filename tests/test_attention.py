@@ -515,6 +515,12 @@ HOPPER_CHOICES = [
         "hopper-decode",
         ["rows 16, keys 64"] * 2,
     ),
+    (
+        "keys below each other",
+        Attention(keys=4096, depth=128, width=128, turned=True),
+        "flash",
+        ["queries 128, keys 128"],
+    ),
     ("more than boxes of TMA", Attention(depth=136, width=136), "flash", []),
 ]
 

@@ -94,6 +94,12 @@ REFUSED = [
     ("warps", DYNAMIC, 'schedule = "mma-flash"\nqueries = 512', "queries 512 is .* multiples of rows 32 up to 256 are"),
     ("room everywhere", WIDE, 'schedule = "mma-flash"\nkeys = 96', "keys 96 take .* of which a block has 101376"),
     ("keys of few", DYNAMIC, 'schedule = "decode"\nkeys = 24', "keys 24 is not possible; multiples of 16 up to 128"),
+    (
+        "boxes",
+        replace(DYNAMIC, turned=True),
+        'schedule = "hopper-decode"\nkeys = 192',
+        "keys 192 is not possible for keys below each other's elements; 64, 128 and 256 are",
+    ),
     ("four warps", DYNAMIC, 'schedule = "hopper-decode"\nkeys = 96', "keys 96 .* multiples of 64 up to 256 are"),
     (
         "never few",

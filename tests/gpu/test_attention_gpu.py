@@ -17,7 +17,9 @@ def inputs(torch: Any, of: Any, shape: tuple[int, ...]) -> list[Any]:
     batch, heads, group, queries, keys = shape
     kind = {"f16": torch.float16, "bf16": torch.bfloat16}[of.kind]
     torch.manual_seed(sum(shape))
-    extents = (batch, heads, group, queries, of.depth), (batch, heads, keys, of.depth), (batch, heads, keys, of.width)
+    extents = [(batch, heads, group, queries, of.depth), (batch, heads, keys, of.depth), (batch, heads, keys, of.width)]
+    if of.turned:
+        extents[1] = (batch, heads, of.depth, keys)
     arrays = [torch.randn(each, device="cuda").to(kind) for each in extents]
     if "array" in of.mask:
         arrays.append(torch.where(torch.rand(batch, keys, device="cuda") < 0.3, -math.inf, 1.0))
@@ -26,7 +28,7 @@ def inputs(torch: Any, of: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def expected(torch: Any, of: Any, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-    scores = torch.einsum("bhgmd,bhnd->bhgmn", q.double(), k.double()) * SCALE
+    scores = q.double() @ (k if of.turned else k.mT).double()[:, :, None] * SCALE
     if "half" in of.mask:
         scores = scores.to(q.dtype).double()
     if "causal" in of.mask:

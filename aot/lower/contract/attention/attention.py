@@ -98,7 +98,7 @@ def _ways(job: Attention, few: Attention | None, images: Images, pick: Pick) -> 
     is_few = False if few is None else extents.at_most(few.scores.m, decode.MOST_ROWS)
     if few is not None and is_few is not False:
         _refuse_misfits(few, pick, {HOPPER_DECODE: hopperdecode.misfit, DECODE: decode.misfit})
-        if takes_hopper and not few.turned:
+        if takes_hopper:
             some = problem.all_of([is_few, _hopper_condition(few)])
             found[HOPPER_DECODE] = _Way(some, lambda: hopperdecode.launch(few, kind, pick))
         some = problem.all_of([is_few, _condition(few, need)])

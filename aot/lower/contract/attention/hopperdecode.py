@@ -9,6 +9,7 @@ ring; four warps share a tile's keys, and free its place when all of them have r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -19,9 +20,9 @@ from aot.lower.contract.attention.attentionpick import Pick
 from aot.lower.contract.attention.decode import MOST_ROWS
 from aot.lower.contract.attention.decodemerge import Merge
 from aot.lower.contract.attention.decodeparts import Parts
-from aot.lower.contract.attention.flashcopies import ELEMENT, Copies, Room
+from aot.lower.contract.attention.flashcopies import ELEMENT, Copies, Room, by_columns
 from aot.lower.contract.attention.flashjob import Attention, boxed
-from aot.lower.contract.attention.flashwarp import SIXTEEN, Piece, Queries, Sizes, Warp
+from aot.lower.contract.attention.flashwarp import SIXTEEN, Address, Piece, Queries, Sizes, Warp
 from aot.lower.contract.codegen import boxes, hopper, instructions
 from aot.lower.contract.codegen.boxes import DEPTH, Boxes
 from aot.lower.contract.codegen.hopper import ATOM, SWIZZLE_ROW, WARP, WARPGROUP
@@ -41,6 +42,8 @@ _STAGES, _LEAST_STAGES = 3, 2
 _STEP, _MOST_KEYS = SIXTEEN * _WARPS, 256
 """What keys of a tile are multiples of."""
 _BARRIER = 8
+_CHUNK = 8
+"""Elements of 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Layout:
     keys: int
     """Of a tile."""
     stages: int = _STAGES
+    turned: bool = False
+    """Keys lie below each other's elements."""
 
     @property
     def told(self) -> dict[str, int]:
@@ -62,11 +67,11 @@ class Layout:
     @property
     def value(self) -> int:
         """Where values begin in a stage."""
-        return self.keys * boxed(self.depth) * ELEMENT
+        return (boxed(self.keys) * self.depth if self.turned else self.keys * boxed(self.depth)) * ELEMENT
 
     @property
     def stage(self) -> int:
-        return self.keys * (boxed(self.depth) + boxed(self.width)) * ELEMENT
+        return self.value + self.keys * boxed(self.width) * ELEMENT
 
     @property
     def queries(self) -> Room:
@@ -84,7 +89,7 @@ class Layout:
 
 def layout_for(job: Attention, pick: Pick) -> Layout:
     """The layout for a job."""
-    usual = Layout(job.depth, job.width, _TILE_BYTES // (boxed(max(job.depth, job.width)) * ELEMENT))
+    usual = Layout(job.depth, job.width, _TILE_BYTES // (boxed(max(job.depth, job.width)) * ELEMENT), turned=job.turned)
     return pick.with_keys(HOPPER_DECODE, usual, _STEP, _asked, lambda layout: layout.told)
 
 
@@ -93,6 +98,8 @@ def misfit(job: Attention, pick: Pick) -> str:
     layout, found = _asked(layout_for(job, Pick()), pick), []
     if layout.keys % _STEP or layout.keys > _MOST_KEYS:
         found.append(f"keys {layout.keys} is not possible; multiples of {_STEP} up to {_MOST_KEYS} are")
+    elif layout.turned and DEPTH % (layout.keys // _WARPS):
+        found.append(f"keys {layout.keys} is not possible for keys below each other's elements; 64, 128 and 256 are")
     if layout.stages < _LEAST_STAGES:
         found.append(f"stages {layout.stages} is not possible; at least {_LEAST_STAGES} are")
     sizes = {"keys": layout.keys, "stages": layout.stages}
@@ -119,7 +126,7 @@ def launch(job: Attention, kind: Kind, pick: Pick) -> None:
 
 
 def _launch(job: Attention, kind: Kind, layout: Layout, parts: Parts, remarks: tuple[str, ...]) -> None:
-    keys = boxes.of_factor(job.scores.right, job.scores.n, job.scores, layout.keys)
+    keys = boxes.of_factor(job.scores.right, job.scores.n, job.scores, layout.keys, steps=job.depth)
     values = boxes.of_factor(job.output.right, job.output.n, job.output, layout.keys, steps=layout.keys)
     told = Told(HOPPER_DECODE, layout.told, remarks)
     with decodeparts.launch(job, parts, _THREADS, layout.bytes, told) as (block, part):
@@ -171,9 +178,12 @@ class _Code:
             hopper.expect(barrier, constant(self.layout.stage))
             stage = self.base + slot * self.layout.stage
             for source, start, elements in ((keys, 0, self.job.depth), (values, self.layout.value, self.job.width)):
-                for box in range(boxed(elements) // DEPTH):
-                    target = stage + (start + box * self.layout.keys * SWIZZLE_ROW)
-                    hopper.load_tile(target, source.map, source.at(constant(box * DEPTH), first, batch), barrier)
+                turned = source is keys and self.layout.turned
+                along, rows = (self.layout.keys, elements) if turned else (elements, self.layout.keys)
+                for box in range(boxed(along) // DEPTH):
+                    target = stage + (start + box * rows * SWIZZLE_ROW)
+                    corner = (first + box * DEPTH, constant(0)) if turned else (constant(box * DEPTH), first)
+                    hopper.load_tile(target, source.map, source.at(*corner, batch), barrier)
             scf.YieldOp([])
 
     def _consume(self) -> None:
@@ -187,9 +197,9 @@ class _Code:
         self._sync()
         query_at = flashcopies.by_rows(queries, lane).padded(self.layout.queries.pitch)(0)
         left = flashwarp.held(query_at, 1, self.job.depth // SIXTEEN)
-        each = self.layout.keys // _WARPS
+        layout, each = self.layout, self.layout.keys // _WARPS
         mine = self.base + warp * (each * SWIZZLE_ROW)
-        self.key_at = flashcopies.by_columns(mine, lane).swizzled(self.layout.keys)
+        self.key_at = self._columns(lane, warp) if layout.turned else by_columns(mine, lane).swizzled(layout.keys)
         self.value_at = flashcopies.by_rows(mine + self.layout.value, lane).swizzled(self.layout.keys)
         self.code = Warp(self.job, self.kind, Sizes(1, each), self.block.batch, (self.block.m, self.keys))
         self.lane, self.first = lane, self.share.begin + warp * each
@@ -197,6 +207,13 @@ class _Code:
         (done,) = self._loop(self.share.whole, self.share.turns, state, left, all_seen=False)
         self._sync()
         Merge(self.job, self.block, self.part, _WARPS, self._sync).emit(done)
+
+    def _columns(self, lane: Word, warp: Word) -> Callable[[Word | int], Address]:
+        """Addresses of the warp's keys where they lie below each other: some columns of a box."""
+        first = warp * (self.layout.keys // _WARPS)
+        box = self.base + first // DEPTH * (self.job.depth * SWIZZLE_ROW)
+        place = flashcopies.by_rows(box, lane)
+        return replace(place, chunk=place.chunk + first % DEPTH // _CHUNK).swizzled(self.job.depth)
 
     def _sync(self) -> None:
         hopper.warpgroup_sync(constant(1))
