@@ -84,7 +84,10 @@ def test_windows(window: int, nothing: str) -> None:
 @pytest.mark.parametrize(("window", "after"), [(129, 64), (8, 3), (5, -2)])
 def test_windows_that_do_not_end_at_the_query(window: int, after: int, backwards: bool) -> None:
     """Encoders look ahead, too."""
-    program = build(source(OF, window, "own", after=after), backwards=backwards, options=AMPERE)
+    text = source(OF, window, "own", after=after)
+    (tile,) = tiles(chosen(text, ((8, 0),)), "mma-flash")
+    assert tile.endswith(f"{f'{after} ahead' if after > 0 else 'causal'}, window {window}")
+    program = build(text, backwards=backwards, options=AMPERE)
     for shape in SHAPES:
         check(OF, program, shape, window, after)
 

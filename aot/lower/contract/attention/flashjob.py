@@ -111,7 +111,8 @@ class Attention:
         """For reports."""
         if self.sight is None:
             return ()
-        return ("causal",) if self.sight.window is None else ("causal", f"window {self.sight.window}")
+        last = f"{self.sight.last} ahead" if self.sight.last > 0 else "causal"
+        return (last,) if self.sight.window is None else (last, f"window {self.sight.window}")
 
     @property
     def turned(self) -> bool:
