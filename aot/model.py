@@ -108,7 +108,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one call needs at least; a sum of terms each, None where it depends on data."""
+    """What one call at tensor level needs at least; a sum of terms each, None where it depends on data."""
 
     read: tuple[Term, ...] | None
     """Bytes of the arguments."""
@@ -136,7 +136,8 @@ class Function:
     cpu: bool = False
     """CPU code exists: the function also takes arrays of the CPU."""
     cost: Cost | None = None
-    """Tensor level only."""
+    checked: bool = False
+    """A call that would leave an array is refused; places that stand in arrays are not looked at."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,6 @@ class CompiledSource:
     path: str
     """As the user gave it, for messages."""
     sha256: str
-    """Of the source's bytes."""
     functions: tuple[Function, ...]
     kernels: tuple[Kernel, ...]
     fatbin: FatBinary | None

@@ -147,7 +147,7 @@ def test_extents_that_must_agree_are_found(everything: Verified, function: str, 
 
 def signature(*shapes: tuple[int | None, ...], level: str = "tensor") -> Signature:
     parameters = tuple(Parameter(name, "f32", shape, "in") for name, shape in zip("abcd", shapes, strict=False))
-    return Signature("s", "f", level, True, True, parameters, (None,), ("f32",))
+    return Signature("s", "f", level, True, True, parameters, (None,), ("f32",), checks_extents=level == "tensor")
 
 
 def pair(e: Mapping[Dim, int], number: int) -> tuple[int, int]:
@@ -227,26 +227,79 @@ func.func @scan(%x: memref<?x?xf32>, %y: memref<?x?xf32>) {
   }
   return
 }
+func.func @first(%x: memref<?xf32>, %y: memref<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = memref.dim %x, %c0 : memref<?xf32>
+  scf.parallel (%i) = (%c0) to (%n) step (%c1) {
+    %even = arith.cmpi ne, %i, %n : index
+    scf.if %even {
+      %value = memref.load %x[%i] : memref<?xf32>
+      memref.store %value, %y[%i] : memref<?xf32>
+    }
+    scf.reduce
+  }
+  return
+}
+func.func @inserted(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%all = %y) -> tensor<?xf32> {
+    %value = tensor.extract %x[%i] : tensor<?xf32>
+    %next = tensor.insert %value into %all[%i] : tensor<?xf32>
+    scf.yield %next : tensor<?xf32>
+  }
+  return %r : tensor<?xf32>
+}
+func.func @gathered(%x: tensor<?xf32>, %at: tensor<?xindex>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %at, %c0 : tensor<?xindex>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%all = %e) -> tensor<?xf32> {
+    %place = tensor.extract %at[%i] : tensor<?xindex>
+    %value = tensor.extract %x[%place] : tensor<?xf32>
+    %next = tensor.insert %value into %all[%i] : tensor<?xf32>
+    scf.yield %next : tensor<?xf32>
+  }
+  return %r : tensor<?xf32>
+}
 func.func @twice(%x: memref<?xf32>, %y: memref<?xf32>) {
   linalg.add ins(%x, %x : memref<?xf32>, memref<?xf32>) outs(%y : memref<?xf32>)
   return
 }
 """
+REFERENCE = """
+def scan(x, y): y[:x.shape[0], :x.shape[1]] = x.cumsum(1)
+def first(x, y): y[:len(x)] = x
+def inserted(x, y):
+    made = y.copy()
+    made[:len(x)] = x
+    return made
+def gathered(x, at): return x[at]
+def twice(x, y): y[:] = x + x
+"""
 
 
-def test_loops_of_the_source_on_buffers_get_equal_extents(tmp_path: Path) -> None:
-    """Nothing refuses extents that do not go together there, and such a call writes past the end."""
+def test_functions_are_asked_that_check_all_that_they_touch(tmp_path: Path) -> None:
+    """Others get equal extents: nothing refuses those that do not go together, and such a call writes past the end."""
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "loops.mlir").write_text(SCAN)
     reference = tmp_path / "reference.py"
-    reference.write_text("def scan(x, y): y[:] = x.cumsum(1)\ndef twice(x, y): y[:] = x + x\n")
+    reference.write_text(REFERENCE)
     found = run(build(tmp_path / "kernels", "host"), str(reference))
     assert found.ok
-    texts = {report.function: report.signature for report in found.reports}
-    assert texts == {"loops.scan": "loops.scan(x[m,m], y[m,m])", "loops.twice": "loops.twice(x[m], y[m])"}
-    scans = [row.shapes for report in found.reports for row in report.rows if row.function == "loops.scan"]
-    assert scans == ["x[256,256] y[256,256]", "x[512,512] y[512,512]"]
-    assert any("[0]" in row.shapes for report in found.reports for row in report.rows), "those of linalg are tried"
+    assert [report.signature for report in found.reports] == [
+        "loops.scan(x[m,n], y[k,l])",
+        "loops.first(x[m], y[m])",
+        "loops.inserted(x[m], y[n])",
+        "loops.gathered(x[m], at[m])",
+        "loops.twice(x[m], y[m])",
+    ]
+    tried = [(row.function, row.shapes) for report in found.reports for row in report.rows]
+    assert [shapes for name, shapes in tried if name == "loops.first"] == ["x[256] y[256]", "x[512] y[512]"]
+    assert any("[0]" in shapes for name, shapes in tried if name == "loops.twice"), "those of linalg are tried"
 
 
 def test_a_function_whose_process_ends_has_failed_and_shows_no_numbers(

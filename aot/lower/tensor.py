@@ -91,7 +91,9 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     dump("linalg", module)
     bufferize.to_memrefs(module)
     dump("buffers", module)
-    module, note = bufferpipeline.settle(module, functions, everywhere=False)
+    done = bufferpipeline.settle(module, functions, everywhere=False)
+    functions = tuple(replace(each, checked=each.name not in done.unchecked) for each in functions)
+    module = done.module
     dump("memory", module)
     mapped.emit(module)
     wished = Wished(options.wishes, options.dropped, options.schedules)
@@ -112,7 +114,7 @@ def lower(module: ir.Module, names: Mapping[str, Sequence[str]], options: Option
     reads = _finish(module)
     dump("device", module)
     functions = tuple(replace(each, flags=(READS_DEVICE,)) if each.name in reads else each for each in functions)
-    return TensorLowered(module, functions, messages, (note,) if note else (), general)
+    return TensorLowered(module, functions, messages, (done.note,) if done.note else (), general)
 
 
 def to_linalg(module: ir.Module, functions: Sequence[Function], options: Options) -> None:

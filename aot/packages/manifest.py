@@ -43,6 +43,7 @@ _FUNCTION = {
     "args": [_ARGUMENTS],
     "results": [({**_RESULT, **_ARRAY}, {**_RESULT, **_SCALAR})],
     "flags": [str],
+    "checked": bool,
     "cost": ({_EACH: ([_TERM], None)}, None),
     "doc": str,
 }

@@ -101,6 +101,7 @@ def _function(function: Function) -> dict[str, Any]:
         "args": [_argument(argument) for argument in function.args],
         "results": [_result(result) for result in function.results],
         "flags": list(function.flags),
+        "checked": function.checked,
         "cost": None if function.cost is None else _cost(function.cost),
         "doc": function.doc,
     }

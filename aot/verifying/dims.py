@@ -2,8 +2,8 @@
 
 In: a signature and a way to call it with given extents. Out: Dims: classes of dimensions that must be equal, a letter
 for each, and extents that work. Tensor-level functions check extents before they work, so asking is safe: all
-extents different at first, then what the messages say is made equal, then pairs are tried. Functions on buffers do
-not check (``Signature.checks_extents``): theirs are all equal from the start.
+extents different at first, then what the messages say is made equal, then pairs are tried. Others do not check all
+that they touch (``Signature.checks_extents``): theirs are all equal from the start.
 
 >>> find(matmul, ask).letters                                                    # doctest: +SKIP
 {(0, 0): 'm', (0, 1): 'n', (1, 0): 'n', (1, 1): 'k'}

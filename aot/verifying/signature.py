@@ -62,6 +62,8 @@ class Signature:
     cost: Mapping[str, Any] | None = None
     """Estimate of bytes and operations, as the manifest has it."""
     made: tuple[Made, ...] = ()
+    checks_extents: bool = False
+    """Whether a call with extents that do not go together is refused, so that trying them is safe."""
 
     @property
     def full_name(self) -> str:
@@ -83,16 +85,6 @@ class Signature:
     def no_cpu(self) -> str:
         """Why a call cannot ask for CPU code, where it cannot."""
         return "a call without arrays runs on a GPU" if self.cpu else "it has no CPU code"
-
-    @property
-    def checks_extents(self) -> bool:
-        """Whether a call with extents that do not go together is refused, so that trying them is safe.
-
-        Tensor-level functions are, unless they take buffers whose elements loops of their own read or write: what
-        those read is not in the estimate.
-        """
-        buffers = any(each.role == REF and None in (each.shape or ()) for each in self.parameters)
-        return self.level == TENSOR and not (buffers and not (self.cost or {}).get("read"))
 
     def dims(self) -> tuple[Dim, ...]:
         """All dynamic dimensions, in order."""
@@ -146,6 +138,7 @@ def _function(source: str, function: Mapping[str, Any]) -> Signature:
         results=tuple(result["argument"] for result in function["results"]),
         result_dtypes=tuple(result["dtype"] for result in function["results"]),
         cost=function.get("cost"),
+        checks_extents=function.get("checked", False),
         made=tuple(
             Made(result["dtype"], tuple(result["shape"]))
             for result in function["results"]

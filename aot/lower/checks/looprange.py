@@ -94,7 +94,13 @@ class Nest:
 
     def range(self, value: Bound) -> Range | None:
         """Between which numbers the value lies; None for one that is no sum of indices and numbers known before."""
-        found = self._sum(value)
+        return self._range(self._sum(value))
+
+    def ranges(self, places: ir.AffineMap, operands: list[ir.Value]) -> list[Range | None]:
+        """The same for each result of a map."""
+        return [self._range(self._applied(each, places.n_dims, operands)) for each in places.results]
+
+    def _range(self, found: _Sum | None) -> Range | None:
         if found is None:
             return None
         # Indices do not depend on each other: where one has its least multiple, so may all others.
@@ -127,13 +133,14 @@ class Nest:
             return None
         operands = list(made_by.operands)
         if made_by.name == "affine.apply":
-            return self._applied(ir.AffineMapAttr(made_by.attributes["map"]).value, operands)
+            applied = ir.AffineMapAttr(made_by.attributes["map"]).value
+            return self._applied(applied.results[0], applied.n_dims, operands)
         if made_by.name == "arith.index_cast" and operands[0] in self.indices:
             return _Sum({operands[0]: 1}, 0)
         return _combined(made_by.name, *map(self._sum, operands)) if made_by.name in _SUMS else None
 
-    def _applied(self, applied: ir.AffineMap, operands: list[ir.Value]) -> _Sum | None:
-        """Of the one expression of a map."""
+    def _applied(self, expression: ir.AffineExpr, dims: int, operands: list[ir.Value]) -> _Sum | None:
+        """Of an expression of a map with so many dimensions, whose symbols are the operands behind them."""
 
         def of(expression: ir.AffineExpr) -> _Sum | None:
             if isinstance(expression, ir.AffineConstantExpr):
@@ -141,11 +148,11 @@ class Nest:
             if isinstance(expression, ir.AffineDimExpr):
                 return self._sum(operands[expression.position])
             if isinstance(expression, ir.AffineSymbolExpr):
-                return self._sum(operands[applied.n_dims + expression.position])
+                return self._sum(operands[dims + expression.position])
             name = {ir.AffineAddExpr: "arith.addi", ir.AffineMulExpr: "arith.muli"}.get(type(expression))
             return _combined(name, of(expression.lhs), of(expression.rhs)) if name else None
 
-        return of(applied.results[0])
+        return of(expression)
 
 
 def _combined(name: str, left: _Sum | None, right: _Sum | None) -> _Sum | None:

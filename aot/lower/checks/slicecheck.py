@@ -1,4 +1,4 @@
-"""Slices and elements whose place is known only at run time are checked by host code before the work on them.
+"""Slices whose place is known only at run time are checked by host code before the work on them.
 
 In: functions on buffers, before deallocation. Out: the same, with ``cf.assert`` in front of such slices.
 
@@ -6,7 +6,7 @@ In: functions on buffers, before deallocation. Out: the same, with ``cf.assert``
 ``%o + %n`` is at most the extent: "a slice (offset 3, size 4) leaves dimension 0 of 'x' (5)". An assertion in a loop
 would keep it from becoming a kernel. So slices and copies in loops are checked before the loops, for all iterations:
 those that are made in each of them, with an offset that is a sum of indices (``looprange``), and sizes that are known
-there. Single elements that host code touches once are checked, too.
+there.
 """
 
 from __future__ import annotations
@@ -19,16 +19,12 @@ from mlir import ir
 from mlir.dialects import arith, memref
 
 from aot import mlir
-from aot.lower.analysis import literals
+from aot.lower.analysis import literals, opwalk
 from aot.lower.checks import asserts, looprange
 from aot.lower.checks.looprange import Nest, value_of
 from aot.lower.general.mappedloop import Bound
 from aot.lower.source.signature import public_functions
 from aot.model import Function
-
-_CHECKED = {"memref.subview": 0, "memref.load": 0, "memref.store": 1}
-"""What is checked where it runs once, and which operand is the buffer."""
-_IN_LOOPS = frozenset({"memref.subview", "memref.copy"})
 
 
 @dataclass(frozen=True)
@@ -48,39 +44,72 @@ class _Axis:
         return self.extent is not None and all(isinstance(part, int) for part in parts)
 
 
-def insert(module: ir.Module, functions: Sequence[Function]) -> None:
-    """Put assertions in front of the slices of host code."""
+def insert(module: ir.Module, functions: Sequence[Function]) -> frozenset[str]:
+    """Put assertions in front of the slices of host code; names of the functions where some are left unchecked."""
     by_name = {function.name: function for function in functions}
+    unchecked: set[str] = set()
     for function in public_functions(module):
-        for op in mlir.walk(function):
-            if op.name in _CHECKED and all(parent.name in looprange.ONCE for parent in mlir.parents(op)):
-                check = _check if op.name == "memref.subview" else _check_element
-                check(op, function, by_name[mlir.symbol_name(function)])
-            elif op.name in _IN_LOOPS and (nest := looprange.around(op)) is not None:
-                before = _check_before if op.name == "memref.subview" else _check_copy_before
-                before(op, nest, function, by_name[mlir.symbol_name(function)])
+        signature = by_name[mlir.symbol_name(function)]
+        for op in opwalk.named(function, "memref.subview", "memref.copy"):
+            if not _is_checked(op, function, signature):
+                unchecked.add(signature.name)
+    return frozenset(unchecked)
 
 
-def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
+def _is_checked(op: ir.Operation, function: ir.Operation, signature: Function) -> bool:
+    """Whether assertions say all of the slice or copy; they are made."""
+    if all(parent.name in looprange.ONCE for parent in mlir.parents(op)):
+        # Copies have been looked at by ``shapecheck``.
+        return op.name == "memref.copy" or _check(op, function, signature)
+    nest = looprange.around(op)
+    if nest is None:
+        return _fits_anyway(op)
+    before = _check_before if op.name == "memref.subview" else _check_copy_before
+    return before(op, nest, function, signature)
+
+
+def _fits_anyway(op: ir.Operation) -> bool:
+    """Whether types and allocations say that nothing can go wrong."""
+    given, taken = op.operands[0], op.operands[-1]
+    if op.name == "memref.subview":
+        return all(axis.known() or _is_whole(axis, given) for axis in _axes(op))
+    made_by = mlir.owner(taken)
+    sizes = list(made_by.operands) if isinstance(made_by, ir.Operation) and made_by.name == "memref.alloc" else []
+    dynamic = [axis for axis in range(ir.MemRefType(taken.type).rank) if ir.MemRefType(taken.type).is_dynamic_dim(axis)]
+    return len(sizes) == len(dynamic) and all(map(is_extent, sizes, [given] * len(sizes), dynamic))
+
+
+def is_extent(size: ir.Value, memory: ir.Value, axis: int) -> bool:
+    """Whether the number is the buffer's extent along the axis: ``memref.dim``."""
+    made_by = mlir.owner(size)
+    if not isinstance(made_by, ir.Operation) or made_by.name != "memref.dim":
+        return False
+    return bool(made_by.operands[0] == memory) and literals.whole(made_by.operands[1]) == axis
+
+
+def _check(op: ir.Operation, function: ir.Operation, signature: Function) -> bool:
     source = op.operands[0]
-    name = _name(source, function, signature)
+    name = name_of(source, function, signature)
     with ir.InsertionPoint(op), op.location:
         for axis in _axes(op):
             if not axis.known() and not _is_whole(axis, source):
                 extent = _extent(axis, source)
                 text = _text("a slice", axis, [axis.offset], name)
                 asserts.check(_inside(axis, extent), text, *_numbers(axis, [axis.offset], extent))
+    return True
 
 
-def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> None:
+def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> bool:
     """A slice in loops: none of their iterations leaves the buffer."""
-    source = op.operands[0]
+    source, complete = op.operands[0], True
     with ir.InsertionPoint(nest.outermost), op.location:
         for axis in _axes(op):
-            known = nest.is_known(axis.size) and nest.is_known(axis.stride)
-            if axis.known() or not known or (axis.extent is None and not nest.holds(source)) or _is_whole(axis, source):
+            if axis.known() or _is_whole(axis, source):
                 continue
-            found = nest.range(axis.offset)
+            known = nest.is_known(axis.size) and nest.is_known(axis.stride)
+            known = known and (axis.extent is not None or nest.holds(source))
+            found = nest.range(axis.offset) if known else None
+            complete = complete and found is not None
             if found is not None:
                 extent = _extent(axis, source)
                 fits = _inside(dataclasses.replace(axis, offset=found.least), extent)
@@ -89,26 +118,30 @@ def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signatur
                     last = _inside(dataclasses.replace(axis, offset=found.largest), extent)
                     fits = arith.AndIOp(fits, last).result
                     offsets.append(found.largest)
-                text = _text("a slice in a loop", axis, offsets, _name(source, function, signature))
+                text = _text("a slice in a loop", axis, offsets, name_of(source, function, signature))
                 asserts.check(nest.unless_empty(fits), text, *_numbers(axis, offsets, extent))
+    return complete
 
 
-def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> None:
+def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> bool:
     """A copy in loops: what is copied has the extents of the place it goes to."""
     given, taken = list(op.operands)[:2]
     if given == taken or not all(ir.ShapedType(value.type).has_rank for value in (given, taken)):
-        return
+        return bool(given == taken)
+    complete = True
     with ir.InsertionPoint(nest.outermost), op.location:
         for axis in range(ir.MemRefType(given.type).rank):
-            one, other = _extent_before(given, axis, nest), _extent_before(taken, axis, nest)
+            one, other = extent_before(given, axis, nest), extent_before(taken, axis, nest)
+            complete = complete and one is not None and other is not None
             if one is not None and other is not None and one != other:
                 numbers = value_of(one), value_of(other)
                 same = arith.CmpIOp(arith.CmpIPredicate.eq, *numbers).result
                 text = f"extent {axis} of what a loop copies ({{}}) is not that of its place ({{}})"
                 asserts.check(nest.unless_empty(same), text, *numbers)
+    return complete
 
 
-def _extent_before(memory: ir.Value, axis: int, nest: Nest) -> Bound | None:
+def extent_before(memory: ir.Value, axis: int, nest: Nest) -> Bound | None:
     """An extent, if it is known before the loops."""
     kind, made_by = ir.MemRefType(memory.type), mlir.owner(memory)
     if not kind.is_dynamic_dim(axis):
@@ -126,31 +159,13 @@ def _extent_before(memory: ir.Value, axis: int, nest: Nest) -> Bound | None:
     return size if size is not None and nest.is_known(size) else None
 
 
-def _check_element(op: ir.Operation, function: ir.Operation, signature: Function) -> None:
-    """One element that host code loads or stores: reading past the end would give a wrong number without a word."""
-    first = _CHECKED[op.name]
-    memory, indices = op.operands[first], list(op.operands)[first + 1 :]
-    kind = ir.MemRefType(memory.type)
-    with ir.InsertionPoint(op), op.location:
-        for axis, index in enumerate(indices):
-            static = None if kind.is_dynamic_dim(axis) else int(kind.get_dim_size(axis))
-            known = literals.whole(index)
-            if (known is not None and static is not None and 0 <= known < static) or not looprange.is_at_hand(index):
-                continue
-            extent = memref.DimOp(memory, value_of(axis)).result if static is None else value_of(static)
-            # As unsigned numbers negative ones are large.
-            inside = arith.CmpIOp(arith.CmpIPredicate.ult, index, extent).result
-            text = f"an index ({{}}) leaves dimension {axis} of {_name(memory, function, signature)} ({{}})"
-            asserts.check(inside, text, index, extent)
-
-
 def _is_whole(axis: _Axis, source: ir.Value) -> bool:
     """Whether the slice takes the dimension as it is: ``memref.dim`` of it, or the size it was allocated with."""
     if axis.offset != 0 or axis.stride != 1 or axis.extent is not None or isinstance(axis.size, int):
         return False
-    sized_by, made_by = mlir.owner(axis.size), mlir.owner(source)
-    if isinstance(sized_by, ir.Operation) and sized_by.name == "memref.dim" and sized_by.operands[0] == source:
-        return literals.whole(sized_by.operands[1]) == axis.number
+    made_by = mlir.owner(source)
+    if is_extent(axis.size, source, axis.number):
+        return True
     if not isinstance(made_by, ir.Operation) or made_by.name != "memref.alloc":
         return False
     kind = ir.MemRefType(source.type)
@@ -210,7 +225,7 @@ def _inside(axis: _Axis, extent: ir.Value) -> ir.Value:
     return arith.AndIOp(fits, arith.OrIOp(nothing, not_before).result).result
 
 
-def _name(source: ir.Value, function: ir.Operation, signature: Function) -> str:
+def name_of(source: ir.Value, function: ir.Operation, signature: Function) -> str:
     if mlir.owner(source) == function.regions[0].blocks[0]:
         return f"'{signature.args[ir.BlockArgument(source).arg_number].name}'"
     return "a buffer"

@@ -78,7 +78,7 @@ def prepare(module: ir.Module, names: Mapping[str, Sequence[str]], options: Opti
     signature.protect_inputs(module, functions)
     tensor.to_linalg(module, functions, options)
     bufferize.to_memrefs(module)
-    module, _ = bufferpipeline.settle(module, functions, everywhere=True)
+    module = bufferpipeline.settle(module, functions, everywhere=True).module
     stack.to_heap(module)
     dump("cpu-buffers", module)
     return Prepared(_bytecode(module), resultextents.found(module, functions))
