@@ -127,14 +127,21 @@ def test_clusters_share_the_sum_of_one_row() -> None:
 
 
 FLOW = "m 16, n 128, k 64, stages 5, cluster 1, swapped, "
+NARROW = "m 16, n 64, k 64, stages 10, cluster 1, swapped, "
+THREE = "m 16, n 64, k 64, stages 6, cluster 1, swapped, "
+SHARED = "m 16, n 64, k 64, stages 10, cluster 4, split 4, swapped, direct"
 FLOWS = [
     ("staged", plain(16, 14336, 4096, "f16"), [FLOW + "staged"]),
     ("direct", plain(16, 14336, 4096, "f32"), [FLOW + "direct"]),
     ("one row", plain(1, 14336, 4096, "f16"), [FLOW + "staged"]),
     ("more rows", plain(17, 14336, 4096, "f16"), []),
-    ("fewer columns", plain(2, 5120, 4096, "f16"), [FLOW + "staged"]),
-    ("one row of fewer columns", plain(1, 8192, 4096, "f16"), []),
-    ("few columns", plain(16, 4096, 4096, "f16"), []),
+    ("no three blocks", plain(2, 12680, 4096, "f16"), [FLOW + "staged"]),
+    ("three blocks", plain(2, 12672, 4096, "f16"), [THREE + "staged"]),
+    ("two blocks", plain(2, 8448, 4096, "f16"), [NARROW + "staged"]),
+    ("two blocks, direct", plain(2, 8448, 4096, "f32"), [NARROW + "direct"]),
+    ("blocks share a sum", plain(2, 2112, 4096, "f16"), [SHARED]),
+    ("one row of fewer columns", plain(1, 4096, 4096, "f16"), [NARROW + "staged"]),
+    ("one row of few columns", plain(1, 4088, 4096, "f16"), []),
     ("a short sum", plain(16, 14336, 512, "f16"), []),
     ("rows that TMA does not read", plain(16, 14337, 4096, "f16"), []),
     ("a bias is read", MATMUL.format(m=16, n=14336, k=4096), []),
@@ -279,6 +286,7 @@ STATIC = [("swapped", SWAPPED[0][1]), ("swapped and direct", SWAPPED[1][1])]
 STATIC += [("flow", FLOWS[0][1]), ("flow and direct", FLOWS[1][1])]
 STATIC += [("rows begin anywhere", plain(512, 513, 512, "f16")), ("and hold f32", plain(512, 513, 512, "f32"))]
 STATIC += [("a width between", MATMUL.format(m=1536, n=1536, k=512))]
+STATIC += [(f"flow of {n} columns", plain(16, n, 4096, "f16")) for n in (2048, 4096, 12288)]
 
 
 @pytest.mark.parametrize("text", [row[1] for row in STATIC], ids=[row[0] for row in STATIC])

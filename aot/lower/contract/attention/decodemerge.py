@@ -211,5 +211,5 @@ def _numbers(place: Word, part: Word, lanes: int) -> list[ir.Value]:
     if lanes < _FOUR:
         return [sharednumbers.kept_number(place + n * _SUM_BYTES, part) for n in range(lanes)]
     step = _FOUR * _SUM_BYTES
-    fours = [sharednumbers.kept(place + n * step, part, ir.F32Type.get()) for n in range(lanes // _FOUR)]
+    fours = [sharednumbers.kept(place + n * step, part, ir.F32Type.get(), _FOUR) for n in range(lanes // _FOUR)]
     return [value for four in fours for value in four]

@@ -21,15 +21,16 @@ Read = Callable[[Word, ir.Type, int], ir.Value]
 
 
 def keep(address: Word, values: Sequence[ir.Value]) -> None:
-    """Four neighbouring sums go to shared memory."""
-    vectors = vector.FromElementsOp(_four(values[0].type), list(values)).result
-    llvm.StoreOp(vectors, pointer(address), alignment=16)
+    """Neighbouring sums, two or four, go to shared memory."""
+    together = vector.FromElementsOp(ir.VectorType.get([len(values)], values[0].type), list(values)).result
+    llvm.StoreOp(together, pointer(address), alignment=len(values) * WORD)
 
 
-def kept(address: Word, block: Word, element: ir.Type) -> list[ir.Value]:
-    """Four neighbouring sums from the shared memory of a block of the cluster."""
-    four = llvm.LoadOp(_four(element), _remote(address, block), alignment=16).result
-    return [vector.ExtractOp(four, [], [number]).result for number in range(4)]
+def kept(address: Word, block: Word, element: ir.Type, count: int) -> list[ir.Value]:
+    """So many of them from the shared memory of a block of the cluster."""
+    kind = ir.VectorType.get([count], element)
+    together = llvm.LoadOp(kind, _remote(address, block), alignment=count * WORD).result
+    return [vector.ExtractOp(together, [], [number]).result for number in range(count)]
 
 
 def kept_number(address: Word, block: Word) -> ir.Value:
@@ -84,7 +85,3 @@ class Aside:
 
 def _remote(address: Word, block: Word) -> ir.Value:
     return nvvm.MapaOp(ir.Type.parse("!llvm.ptr<7>"), pointer(address), block.value).result
-
-
-def _four(element: ir.Type) -> ir.Type:
-    return ir.VectorType.get([4], element)

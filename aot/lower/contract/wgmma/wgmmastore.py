@@ -6,12 +6,14 @@ In: a problem and a tile; in the kernel, a tile's place and a thread's sums of i
 outside of the result is left out there, and the stores run while the next tile is computed. ``direct``: each thread
 stores its own elements, for results that TMA cannot store; if rows begin anywhere, warps store ``along rows``
 (``wgmmarows``). ``split``: sums of a part of the summed loop stay in shared memory until those of all parts are there;
-then each block of the cluster adds up some columns, and stores directly.
+then each block of the cluster adds up some of the sums, and stores them directly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from mlir import ir
@@ -32,9 +34,6 @@ from aot.lower.hostmodule import rtcalls
 
 if TYPE_CHECKING:
     from aot.lower.contract.wgmma.wgmma import Corner, Kernel
-
-_FOUR = 16
-"""Bytes of four f32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +59,20 @@ class Store:
 
     def begin(self, kernel: Kernel) -> Writer:
         """The writer of a kernel's consumers."""
-        if kernel.tile.is_split:
-            return Split(kernel, self.width)
         if self.address:
             return Rows(kernel, self.address)
-        if self.swapped:
-            return SwappedStaged(kernel, self.boxes) if self.boxes else SwappedDirect(kernel)
-        return Staged(kernel, self.boxes) if self.boxes else Direct(kernel, self.width)
+        if self.boxes:
+            return (SwappedStaged if self.swapped else Staged)(kernel, self.boxes)
+        direct = SwappedDirect(kernel) if self.swapped else Direct(kernel, self.width)
+        return Split(kernel, direct) if kernel.tile.is_split else direct
 
 
 def of(job: Problem, tile: Tile, *, staged: bool, width: int) -> Store:
     """The way to store a problem's results: by TMA if it may, unless a tile's sums are in parts."""
+    staged = staged and not tile.is_split
     if tile.swapped:
         return Store(wgmmaswapped.boxes_of(job, tile) if staged else None, width, swapped=True)
-    if staged and not tile.is_split:
+    if staged:
         return Store(boxes.of_result(job.epilogue.stores[0][0], job, ROWS), width)
     along = width == 1 and wgmmarows.can_store(job, tile)
     return Store(None, width, address(job.epilogue.stores[0][0].memory) if along else None)
@@ -91,18 +90,16 @@ class Direct(Writer):
 
     def _write_blocks(self, corner: Corner, top: Word, total: ir.Value, first: int) -> None:
         """All columns from a multiple of 8 on."""
-        for block in range(first // 8, self.kernel.tile.columns // 8):
-            sums = [hopper.element_of(total, 4 * block + place) for place in range(4)]
-            self._block(corner, top, corner.n0 + 8 * block, sums)
+        for block, half in product(range(first // 8, self.kernel.tile.columns // 8), range(2)):
+            sums = [hopper.element_of(total, 4 * block + 2 * half + place) for place in range(2)]
+            self.write_pair(corner, top + 8 * half, corner.n0 + 8 * block, sums)
 
-    def _block(self, corner: Corner, top: Word, left: Word, sums: list[ir.Value]) -> None:
-        """Store a thread's sums of 8 columns: two neighbours in each of two rows."""
-        for half in range(2):
-            for part in range(0, 2, self.width):
-                row, column = top + (self.warp * 16 + self.row) + 8 * half, left + self.pair * 2 + part
-                first = 2 * half + part
-                values = self.results(corner, row, column, sums[first : first + self.width])
-                self._store(corner, row, column, values)
+    def write_pair(self, corner: Corner, top: Word, left: Word, sums: list[ir.Value]) -> None:
+        """Store a thread's two neighbouring sums of 8 rows and 8 columns."""
+        for part in range(0, 2, self.width):
+            row, column = top + (self.warp * 16 + self.row), left + self.pair * 2 + part
+            values = self.results(corner, row, column, sums[part : part + self.width])
+            self._store(corner, row, column, values)
 
     def _store(self, corner: Corner, row: Word, column: Word, values: list[ir.Value]) -> None:
         inside = arith.AndIOp(row.below(self.kernel.m), column.below(self.kernel.n)).result
@@ -166,38 +163,53 @@ class Staged(Direct):
         return self.results(corner, row, corner.n0 + 8 * number + self.pair * 2, sums)[0]
 
 
-class Split(Direct):
-    """Through the shared memory of all blocks of the cluster: the ring's, which is read by then."""
+class Split(Writer):
+    """Through the shared memory of all blocks of the cluster: the ring's, which is read by then.
 
-    def __init__(self, kernel: Kernel, width: int) -> None:
-        super().__init__(kernel, width)
-        groups, consumer = kernel.tile.groups, kernel.group - 1
-        self.step = groups * WARPGROUP * _FOUR
-        self.mine = kernel.ring + (consumer * WARPGROUP + kernel.lane) * _FOUR
-        assert kernel.tile.columns // 8 * self.step <= kernel.tile.stages * kernel.tile.stage_bytes
+    Each block adds up some pieces of all threads' sums: of 8 columns a thread has one piece, four sums, or where these
+    are too few for the blocks two, one in each of its rows.
+    """
+
+    def __init__(self, kernel: Kernel, target: Direct | SwappedDirect) -> None:
+        super().__init__(kernel)
+        self.target, tile = target, kernel.tile
+        self.size = 4 if tile.columns // 8 % tile.splits == 0 else 2
+        self.pieces = tile.columns // 2 // self.size
+        assert self.pieces % tile.splits == 0
+        assert self.pieces * tile.groups * WARPGROUP * self.size * sharednumbers.WORD <= tile.stages * tile.stage_bytes
 
     def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
         hopper.warpgroup_sync(constant(1), self.kernel.tile.groups)
-        for block in range(self.kernel.tile.columns // 8):
-            values = [hopper.element_of(total, 4 * block + place) for place in range(4)]
-            sharednumbers.keep(self.mine + block * self.step, values)
+        for piece in range(self.pieces):
+            sums = [hopper.element_of(total, self.size * piece + place) for place in range(self.size)]
+            sharednumbers.keep(self._address(constant(piece)), sums)
 
     def combine(self) -> None:
-        tile = self.kernel.tile
-        corner = self.kernel.corner(self.kernel.first)
-        top = corner.m0 + self.kernel.consumer * ROWS
-        share = tile.columns // 8 // tile.splits
+        tile, corner = self.kernel.tile, self.kernel.corner(self.kernel.first)
+        share = self.pieces // tile.splits
         for number in range(share):
-            block = self.kernel.rank * share + number
-            where = self.mine + block * self.step
+            piece = self.kernel.rank * share + number
+            where = self._address(piece)
             parts = [
-                sharednumbers.kept(where, constant(part), self.kernel.job.accumulator) for part in range(tile.splits)
+                sharednumbers.kept(where, constant(part), self.kernel.job.accumulator, self.size)
+                for part in range(tile.splits)
             ]
-            sums = [_total([part[place] for part in parts]) for place in range(4)]
-            self._block(corner, top, corner.n0 + block * 8, sums)
+            self._store(corner, piece, [_total(those) for those in zip(*parts, strict=True)])
+
+    def _address(self, piece: Word) -> Word:
+        number = (piece * self.kernel.tile.groups + self.kernel.consumer) * WARPGROUP + self.kernel.lane
+        return self.kernel.ring + number * (self.size * sharednumbers.WORD)
+
+    def _store(self, corner: Corner, piece: Word, sums: list[ir.Value]) -> None:
+        top = corner.m0 + self.kernel.consumer * ROWS
+        if self.size == 2:
+            self.target.write_pair(corner, top + piece % 2 * 8, corner.n0 + piece // 2 * 8, sums)
+            return
+        for half in range(2):
+            self.target.write_pair(corner, top + 8 * half, corner.n0 + piece * 8, sums[2 * half : 2 * half + 2])
 
 
-def _total(parts: list[ir.Value]) -> ir.Value:
+def _total(parts: Sequence[ir.Value]) -> ir.Value:
     """Their sum, in this order."""
     total = parts[0]
     for each in parts[1:]:

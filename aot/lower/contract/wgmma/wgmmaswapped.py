@@ -64,18 +64,23 @@ class _Swapped(Writer):
         found = super().place(corner, row, column, width)
         return replace(found, row=found.column, column=found.row)
 
-    def spot(self, corner: Corner, top: Word, block: int, half: int) -> tuple[Word, Word]:
-        """Row and column, in the problem with changed places, of the first of two neighbours."""
-        return top + (self.warp * 16 + self.row + 8 * half), corner.n0 + 8 * block + self.pair * 2
+    def spot(self, top: Word, left: Word) -> tuple[Word, Word]:
+        """Row and column, in the problem with changed places, of a thread's first of two neighbours of 8 x 8 sums."""
+        return top + (self.warp * 16 + self.row), left + self.pair * 2
 
 
 class SwappedDirect(_Swapped):
     """By each thread: eight of them have neighbours of the result's rows."""
 
     def write_rows(self, corner: Corner, top: Word, number: int, total: ir.Value) -> None:
-        for block, half, place in product(range(self.kernel.tile.columns // 8), range(2), range(2)):
-            row, column = self.spot(corner, top, block, half)
-            value = hopper.element_of(total, 4 * block + 2 * half + place)
+        for block, half in product(range(self.kernel.tile.columns // 8), range(2)):
+            sums = [hopper.element_of(total, 4 * block + 2 * half + place) for place in range(2)]
+            self.write_pair(corner, top + 8 * half, corner.n0 + 8 * block, sums)
+
+    def write_pair(self, corner: Corner, top: Word, left: Word, sums: list[ir.Value]) -> None:
+        """Store a thread's two neighbouring sums of 8 rows and 8 columns."""
+        row, column = self.spot(top, left)
+        for place, value in enumerate(sums):
             self._store(corner, row, column + place, value)
 
     def _store(self, corner: Corner, row: Word, column: Word, value: ir.Value) -> None:
@@ -111,7 +116,7 @@ class SwappedStaged(_Swapped):
 
     def _word(self, corner: Corner, top: Word, block: int, half: int, total: ir.Value) -> Word:
         """Results of two neighbours of a tile's row, which lie below each other in the result."""
-        row, column = self.spot(corner, top, block, half)
+        row, column = self.spot(top + 8 * half, corner.n0 + 8 * block)
         sums = [hopper.element_of(total, 4 * block + 2 * half + place) for place in range(2)]
         pair = [self.results(corner, row, column + place, [each])[0] for place, each in enumerate(sums)]
         return instructions.packed(vector.FromElementsOp(ir.VectorType.get([2], pair[0].type), pair).result)

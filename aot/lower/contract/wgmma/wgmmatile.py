@@ -94,9 +94,11 @@ class Tile:
 
     @property
     def staging_bytes(self) -> int:
+        if self.is_split:
+            return 0
         if self.swapped:
             return self.rows // 64 * self.chunks * self.columns * SWIZZLE_ROW
-        return 0 if self.is_split else self.groups * self.chunks * CHUNK
+        return self.groups * self.chunks * CHUNK
 
     @property
     def shared_bytes(self) -> int:
