@@ -98,10 +98,20 @@ CHOICES = [
     ("nothing to share for long", (8192, 4096, 64), "m 128, n 256, k 64, stages 4, cluster 1, staged"),
     ("fewer tiles than places", (512, 512, 512), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("few rows", (16, 4096, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
-    ("half is left idle", (300, 520, 4104), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
+    ("half is left idle", (512, 512, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
+    ("most is left idle", (300, 520, 4104), "m 128, n 64, k 64, stages 8, cluster 4, split 4, direct"),
+    (
+        "two blocks share a sum of fewer steps",
+        (300, 512, 1024),
+        "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct",
+    ),
+    ("not all clusters run at once", (384, 640, 4096), "m 64, n 64, k 64, stages 12, cluster 2, split 2, direct"),
+    ("few rows keep half of it busy", (64, 4352, 4096), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
+    ("some rows leave half of it idle", (128, 4096, 4096), "m 128, n 64, k 64, stages 8, cluster 2, split 2, direct"),
+    ("some rows keep half of it busy", (128, 8192, 4096), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("rows are copied first", (512, 512, 510), "m 64, n 128, k 64, stages 8, cluster 1, staged"),
     ("a width between fills the waves", (1536, 1536, 1536), "m 128, n 144, k 64, stages 4, cluster 1, staged"),
-    ("all of some rows", (128, 14336, 4096), "m 128, n 128, k 64, stages 6, cluster 4, staged"),
+    ("all of some rows", (128, 8576, 4096), "m 128, n 128, k 64, stages 6, cluster 4, staged"),
     ("rows begin between lines", (512, 520, 512), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
     ("pairs cannot be aligned", (512, 513, 512), "m 64, n 128, k 64, stages 8, cluster 1, along rows"),
     ("copies of short rows", (512, 512, 65), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
@@ -160,6 +170,13 @@ SWAPPED = [
     ("direct", plain(1000, 1000, 1000, "f32"), "m 72, n 128, k 64, stages 8, cluster 4, swapped, direct"),
     ("short", plain(1000, 1000, 264, "f16"), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
     ("too many", plain(1024, 1000, 1000, "f16"), "m 64, n 128, k 64, stages 8, cluster 2, staged"),
+    (
+        "a width fills the waves",
+        plain(1536, 1536, 1536, "f16"),
+        "m 144, n 128, k 64, stages 5, cluster 1, swapped, staged",
+    ),
+    ("no width does", plain(3072, 3072, 3072, "f16"), "m 128, n 192, k 64, stages 4, cluster 1, staged"),
+    ("such a width of f32", plain(1536, 1536, 1536, "f32"), "m 128, n 144, k 64, stages 4, cluster 1, staged"),
 ]
 
 
@@ -286,7 +303,9 @@ STATIC = [("swapped", SWAPPED[0][1]), ("swapped and direct", SWAPPED[1][1])]
 STATIC += [("flow", FLOWS[0][1]), ("flow and direct", FLOWS[1][1])]
 STATIC += [("rows begin anywhere", plain(512, 513, 512, "f16")), ("and hold f32", plain(512, 513, 512, "f32"))]
 STATIC += [("a width between", MATMUL.format(m=1536, n=1536, k=512))]
+STATIC += [("rows between", plain(1536, 1536, 1536, "f16"))]
 STATIC += [(f"flow of {n} columns", plain(16, n, 4096, "f16")) for n in (2048, 4096, 12288)]
+STATIC += [("four blocks share a sum", MATMUL.format(m=128, n=1024, k=4096))]
 
 
 @pytest.mark.parametrize("text", [row[1] for row in STATIC], ids=[row[0] for row in STATIC])

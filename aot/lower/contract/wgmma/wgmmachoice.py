@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith
 
 from aot.lower.contract import productwishes
 from aot.lower.contract.codegen.words import Word
-from aot.lower.contract.products import kinds, problem
+from aot.lower.contract.products import counts, kinds, problem
 from aot.lower.contract.products.extents import MULTIPROCESSORS, Number
 from aot.lower.contract.products.problem import Problem
 from aot.lower.contract.wgmma import wgmma, wgmmafit, wgmmaswapped
 from aot.lower.contract.wgmma.wgmmatile import Tile
-from aot.lower.fast.regions.places import Extent
 from aot.lower.hostmodule import rtcalls
 from aot.lower.launches import branches
 
@@ -48,18 +46,25 @@ _SWAPPED_LARGE, _SWAPPED_SMALL = (replace(tile, chunks=0, swapped=True) for tile
 _FLAT_PAIR = Tile(128, 128, 6, 2, beside=2)
 _FLAT_LONG = Tile(128, 128, 6, 2, beside=4)
 _FLAT_SPLIT = Tile(128, 64, 8, 2, splits=2, few=True)
+_FEWEST_SPLIT = Tile(128, 64, 8, 2, splits=4, few=True)
 _BETWEEN = tuple(Tile(128, columns, 4, 2) for columns in (240, 224, 208, 176, 160, 144))
 """More widths for few waves of tiles: one of them may need a wave less, or less of the last one."""
+_TURNED = tuple(
+    Tile(128, columns, stages, 2, chunks=1, swapped=True)
+    for columns, stages in ((240, 3), (224, 3), (208, 4), (176, 4), (160, 5), (144, 5))
+)
+"""The same where a right factor's columns are contiguous, which come by 64: as many rows of the left one instead."""
 _WEIGHTS = {_PAIR: 100, _LARGE: 100, _WIDE: 104, _SMALL: 110, _SQUARE: 112}
 _WEIGHTS |= dict(zip(_BETWEEN, (102, 103, 104, 109, 114, 120), strict=True))
+_WEIGHTS |= dict(zip(_TURNED, (101, 101, 100, 102, 102, 102), strict=True))
 """Time for each element of a wave's tile: small tiles copy more of the factors for it."""
 _CANDIDATES = (_LARGE, _WIDE, _SMALL, _SQUARE)
-_MANY_COLUMNS = 100
-"""Tiles of 128 columns that keep the GPU busy without others below them."""
+_MANY_COLUMNS = 67
+"""Tiles of 128 columns that keep the GPU busy without others below them: half of the multiprocessors do."""
 _HALF = 2
 """Bytes of elements whose factors may lie either way."""
 _LONG = 1024
-"""Steps of the summed loop from which on it is split."""
+"""Steps of the summed loop from which on two blocks share it; four, from twice as many on."""
 _SHARE = 3
 """One in so many multiprocessors keeps the GPU busy enough."""
 _MANY_WAVES = 3
@@ -98,8 +103,8 @@ def swapped(job: Problem) -> list[Offer]:
         return []
     rules = _Rules(changed, staged=False)
     # Few tiles take long for their sums: those of a copied factor come in parts.
-    busy = _at_least(_times(rules.count(_SMALL), _SHARE), rules.places)
-    sizes = [Rule(_at_least(rules.count(_LARGE), rules.places), _SWAPPED_LARGE), Rule(True, _SWAPPED_SMALL)]
+    busy = counts.at_least(counts.times(rules.count(_SMALL), _SHARE), rules.places)
+    sizes = [Rule(counts.at_least(rules.count(_LARGE), rules.places), _SWAPPED_LARGE), Rule(True, _SWAPPED_SMALL)]
     launch = partial(_first, sizes, lambda tile: wgmma.launch(job, tile, staged=False, width=1))
     return [Offer(problem.all_of([wgmmafit.condition(changed), busy]), launch)]
 
@@ -107,11 +112,11 @@ def swapped(job: Problem) -> list[Offer]:
 def _odd(job: Problem, fits: ir.Value | bool) -> Offer:
     """For rows of the result that the call finds to be odd: few tiles, or every kernel would be there twice."""
     rules = _Rules(job, staged=False)
-    busy = _at_least(_times(rules.count(_SMALL), 2), rules.places)
-    condition = problem.all_of([fits, _not(_at_most(rules.m, 64)), busy])
+    busy = counts.at_least(counts.times(rules.count(_SMALL), 2), rules.places)
+    condition = problem.all_of([fits, counts.negated(counts.at_most(rules.m, 64)), busy])
     large, small = (_SQUARE, _SINGLE) if rules.adds else (_LARGE, _SMALL)
     single = [] if rules.adds else [Rule(rules.is_single(), _SINGLE)]
-    sizes = [*single, Rule(_at_least(rules.count(large), rules.places), large), Rule(True, small)]
+    sizes = [*single, Rule(counts.at_least(rules.count(large), rules.places), large), Rule(True, small)]
     return Offer(condition, lambda: _first(sizes, lambda tile: wgmma.launch(job, tile, staged=False, width=1)))
 
 
@@ -139,10 +144,10 @@ class _Rules:
 
     def __init__(self, job: Problem, *, staged: bool) -> None:
         self.job = job
-        self.m, self.n, self.k = (_number(each) for each in (job.m, job.n, job.k))
+        self.m, self.n, self.k = (counts.number(each) for each in (job.m, job.n, job.k))
         self.batches: Number = 1
         for each in job.batch:
-            self.batches = _times(self.batches, _number(each))
+            self.batches = counts.times(self.batches, counts.number(each))
         kind = kinds.of(job)
         self.adds = kind is not None and kind.is_small_float
         """Whether sums of stages are added up in registers of their own: there is no room for large tiles."""
@@ -156,25 +161,24 @@ class _Rules:
     def all(self) -> list[Rule]:
         """In order; the last one has no condition."""
         if self.job.window is not None:
-            return [Rule(_at_most(self.n, 64), _TALL), *(self._known() if self.known else self._unknown())]
-        few, flat = _at_most(self.m, 64), _at_most(self.m, 128)
-        wide = _at_least(_tiles(self.n, 128), _MANY_COLUMNS)
-        long = _at_least(_times(_tiles(self.n, 128), self.batches), _MANY_COLUMNS)
-        deep = _at_least(self.k, _LONG)
-        split = _both(deep, _not(long))
-        idle = _at_most(_times(self.count(_FEW_SPLIT), _FEW_SPLIT.splits), self.places)
+            return [Rule(counts.at_most(self.n, 64), _TALL), *(self._known() if self.known else self._unknown())]
+        few, flat = counts.at_most(self.m, 64), counts.at_most(self.m, 128)
+        wide = counts.at_least(counts.tiles(self.n, 128), _MANY_COLUMNS)
+        long = counts.at_least(counts.times(counts.tiles(self.n, 128), self.batches), _MANY_COLUMNS)
+        deep, deeper = (counts.at_least(self.k, steps) for steps in (_LONG, 2 * _LONG))
         return [
-            Rule(problem.any_of([_both(few, split), _both(deep, idle)]), _FEW_SPLIT),
-            *self._flat(_both(flat, _not(few)), wide, long),
-            Rule(_both(flat, split), _FLAT_SPLIT),
+            Rule(counts.both(deeper, self._run_at_once(_FEWEST_SPLIT)), _FEWEST_SPLIT),
+            Rule(counts.both(deep, self._run_at_once(_FEW_SPLIT)), _FEW_SPLIT),
+            *self._flat(counts.both(flat, counts.negated(few)), wide, long),
+            Rule(problem.all_of([flat, deep, self._run_at_once(_FLAT_SPLIT)]), _FLAT_SPLIT),
             *([Rule(True, _NARROW)] if isinstance(self.n, int) and self.n <= _NARROW.columns else []),
             *(self._known(few) if self.known else self._unknown(few)),
         ]
 
     def _flat(self, flat: ir.Value | bool, wide: ir.Value | bool, long: ir.Value | bool) -> list[Rule]:
         """For some rows, and columns or products that keep a GPU busy; four blocks cannot share a turned factor."""
-        whole = [] if self.job.left.turned else [Rule(_both(flat, wide), _FLAT_LONG)]
-        return whole if whole and not self.job.batch else [*whole, Rule(_both(flat, long), _FLAT_PAIR)]
+        whole = [] if self.job.left.turned else [Rule(counts.both(flat, wide), _FLAT_LONG)]
+        return whole if whole and not self.job.batch else [*whole, Rule(counts.both(flat, long), _FLAT_PAIR)]
 
     def _known(self, few: ir.Value | bool = False) -> list[Rule]:
         if few is True or self.is_single() is True:
@@ -191,48 +195,52 @@ class _Rules:
         """For many tiles of a problem with known extents."""
         if self.adds:
             return (_SQUARE,)
-        waves = _ceiling(self.count(_LARGE), self.places)
+        waves = counts.ceiling(self.count(_LARGE), self.places)
         few = self.is_plain and isinstance(waves, int) and waves < _MANY_WAVES
-        return (*_CANDIDATES, *_BETWEEN) if few else _CANDIDATES
+        turned = self.swaps and self.job.right.turned and wgmmaswapped.is_staged(self.job)
+        return (*_CANDIDATES, *(_TURNED if turned else _BETWEEN)) if few else _CANDIDATES
 
     def _unknown(self, few: ir.Value | bool = False) -> list[Rule]:
-        shared = _both(_both(self.is_single(), _not(few)), self._misplaced())
+        shared = counts.both(counts.both(self.is_single(), counts.negated(few)), self._misplaced())
         singles = [
-            *([Rule(_both(shared, self._fits_swapped()), self._swapped())] if self.swaps else []),
+            *([Rule(counts.both(shared, self._fits_swapped()), self._swapped())] if self.swaps else []),
             Rule(shared, _SINGLE_PAIR),
             Rule(problem.any_of([few, self.is_single()]), _SINGLE),
         ]
         if self.adds:
             return [*singles, Rule(True, _SQUARE)]
         large, wide, small = (self._cost(tile) for tile in (_LARGE, _WIDE, _SMALL))
-        best = _both(_at_most(large, wide), _at_most(large, small))
+        best = counts.both(counts.at_most(large, wide), counts.at_most(large, small))
         return [
             *singles,
-            Rule(_both(best, self._pays_to_share()), _PAIR),
+            Rule(counts.both(best, self._pays_to_share()), _PAIR),
             Rule(best, _LARGE),
-            Rule(_at_most(wide, small), _WIDE),
+            Rule(counts.at_most(wide, small), _WIDE),
             Rule(True, _SMALL),
         ]
 
     def is_single(self) -> ir.Value | bool:
         """Whether all tiles have a multiprocessor of their own."""
-        return _at_most(self.count(_SINGLE), self.places)
+        return counts.at_most(self.count(_SINGLE), self.places)
 
     def _swapped(self) -> Tile:
         return _SWAPPED if wgmmaswapped.is_staged(self.job) else replace(_SWAPPED, chunks=0)
 
     def _fits_swapped(self) -> ir.Value | bool:
         """Whether all clusters of four with changed places run at once, and for long enough."""
-        down = _tiles(self.n, _SWAPPED.rows * _SWAPPED.below)
-        across = _tiles(self.m, _SWAPPED.columns * _SWAPPED.beside)
-        clusters = _times(_times(down, across), self.batches)
-        room = _at_most(_times(clusters, 8 * _SWAPPED.cluster), _times(self.places, 7))
-        return problem.all_of([self.swaps, _at_least(self.k, _LONG // 2), room])
+        return problem.all_of([self.swaps, counts.at_least(self.k, _LONG // 2), self._run_at_once(_SWAPPED)])
+
+    def _run_at_once(self, tile: Tile) -> ir.Value | bool:
+        """Whether all clusters do: large ones leave some multiprocessors of a GPU's parts over."""
+        blocks = counts.times(self.count(tile), tile.splits)
+        if tile.cluster <= _PAIR.cluster:
+            return counts.at_most(blocks, self.places)
+        return counts.at_most(counts.times(blocks, 8), counts.times(self.places, 7))
 
     def _pays_to_share(self) -> ir.Value | bool:
         """Whether two blocks of large tiles should share a factor: they wait for each other once a tile."""
-        waves = _ceiling(self.count(_LARGE), self.places)
-        long = _both(_at_least(waves, _MANY_WAVES), _at_least(self.k, _LONG))
+        waves = counts.ceiling(self.count(_LARGE), self.places)
+        long = counts.both(counts.at_least(waves, _MANY_WAVES), counts.at_least(self.k, _LONG))
         return problem.any_of([long, self._misplaced()])
 
     def _misplaced(self) -> ir.Value | bool:
@@ -241,59 +249,15 @@ class _Rules:
             problem.is_multiple(factor.pitch, _PAIRED_BYTES // rtcalls.storage_bytes(factor.element))
             for factor in self.job.factors
         ]
-        return _not(problem.all_of(pairs))
+        return counts.negated(problem.all_of(pairs))
 
     def count(self, tile: Tile) -> Number:
         """Tiles of the problem, in whole clusters."""
-        rows = _times(_tiles(self.m, tile.rows * tile.below), tile.below)
-        columns = _times(_tiles(self.n, tile.columns * tile.beside), tile.beside)
-        return _times(_times(rows, columns), self.batches)
+        down, across = (self.n, self.m) if tile.swapped else (self.m, self.n)
+        rows = counts.times(counts.tiles(down, tile.rows * tile.below), tile.below)
+        columns = counts.times(counts.tiles(across, tile.columns * tile.beside), tile.beside)
+        return counts.times(counts.times(rows, columns), self.batches)
 
     def _cost(self, tile: Tile) -> Number:
-        waves = _ceiling(self.count(tile), _times(self.places, tile.blocks))
-        return _times(waves, tile.rows * tile.columns * tile.blocks * _WEIGHTS[tile])
-
-
-def _number(extent: Extent) -> Number:
-    return Word(extent.value) if extent.static is None else extent.static
-
-
-def _times(one: Number, other: Number) -> Number:
-    if isinstance(one, int) and isinstance(other, int):
-        return one * other
-    return one * other if isinstance(one, Word) else _times(other, one)
-
-
-def _tiles(extent: Number, size: int) -> Number:
-    return -(-extent // size) if isinstance(extent, int) else extent.tiles(size)
-
-
-def _ceiling(count: Number, of: Number) -> Number:
-    if isinstance(count, int) and isinstance(of, int):
-        return -(-count // of)
-    above = _word(count) + _word(of) - 1
-    return above // of
-
-
-def _word(number: Number) -> Word:
-    return Word(rtcalls.index(number)) if isinstance(number, int) else number
-
-
-def _at_most(one: Number, other: Number) -> ir.Value | bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return one <= other
-    return arith.CmpIOp(arith.CmpIPredicate.ule, _word(one).value, _word(other).value).result
-
-
-def _at_least(one: Number, other: Number) -> ir.Value | bool:
-    return _at_most(other, one)
-
-
-def _not(one: ir.Value | bool) -> ir.Value | bool:
-    if isinstance(one, bool):
-        return not one
-    return arith.XOrIOp(one, arith.ConstantOp(ir.IntegerType.get_signless(1), True).result).result
-
-
-def _both(one: ir.Value | bool, other: ir.Value | bool) -> ir.Value | bool:
-    return problem.all_of([one, other])
+        waves = counts.ceiling(self.count(tile), counts.times(self.places, tile.blocks))
+        return counts.times(waves, tile.rows * tile.columns * tile.blocks * _WEIGHTS[tile])
