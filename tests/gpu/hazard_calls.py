@@ -371,4 +371,43 @@ def _atomics() -> list[Call]:
     return calls
 
 
-HAZARDS = [*_atomics(), *_results(), *_values(), *_control(), *_types(), *_launches()]
+def _exchanges() -> list[Call]:
+    """Values that every thread of a block gets, exact in any order."""
+
+    def whole(kind: str) -> Any:
+        information = np.iinfo(kind)
+        return lambda rng: rng.integers(information.min, information.max, 256, kind, endpoint=True)
+
+    made: dict[str, tuple[Any, Any]] = {
+        "add_f16": (lambda rng: rng.integers(-8, 9, 256).astype("f2"), lambda x: x.astype("f8").sum()),
+        "minsi_i8": (whole("i1"), lambda x: x.min()),
+        "maxui_i8": (whole("u1"), lambda x: x.max()),
+        "xor_i1": (lambda rng: rng.random(256) < 0.5, np.logical_xor.reduce),
+        "maxsi_i16": (whole("i2"), lambda x: x.max()),
+        "neighbours": (whole("i4"), lambda x: x.reshape(-1, 2)[:, ::-1].reshape(-1)),
+    }
+    calls = [
+        Call(
+            "256",
+            "exchanges",
+            function,
+            lambda rng, make=make: (x := make(rng), np.zeros_like(x)),
+            None,
+            lambda x, y, result=result: {1: np.broadcast_to(result(x), x.shape).astype(x.dtype)},
+        )
+        for function, (make, result) in made.items()
+    ]
+    for n in (1, 1000, 100003):
+        calls.append(
+            Call(
+                str(n),
+                "exchanges",
+                "sixteenth",
+                lambda rng, n=n: (rng.integers(2**62, 2**63 - 1, n),),
+                lambda x: scalar(((sum(x.tolist()) >> 4) + 2**63) % 2**64 - 2**63, "i8"),
+            )
+        )
+    return calls
+
+
+HAZARDS = [*_atomics(), *_exchanges(), *_results(), *_values(), *_control(), *_types(), *_launches()]
