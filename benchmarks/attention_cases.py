@@ -33,7 +33,7 @@ _BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTE
 
 
 def large(family: str, kind: str) -> Iterator[Case]:
-    """The issue's list; for sm_80 without single queries, for which Triton's kernel has no parts."""
+    """Every source at its sizes; for sm_80 without single queries, for which Triton's kernel has no parts."""
     for each in sources.attentions():
         if each.kind == kind and (family == "attention" or each.queries != 1):
             yield _case(family, each, is_static=True)

@@ -39,7 +39,7 @@ _ACCUMULATED = 2.0**-13
 
 
 def large(family: str, kind: str) -> Iterator[Case]:
-    """The issue's list."""
+    """Every source at its sizes; for sm_80 those that ``_has_sm80`` leaves."""
     for product in sources.products():
         assert product.sizes is not None
         if product.kind == kind and (family == "contractions" or _has_sm80(product)):

@@ -1,7 +1,7 @@
 """Launch level: functions that allocate, copy and launch by themselves; and kernels without host code.
 
-In: a module with such functions, gpu.modules and gpu.binary ops (``level.split``), and argument names found in the
-source text. Out: the same module with functions on memrefs that return numbers only, their signatures, the user's
+In: a module with such functions, gpu.modules and gpu.binary ops (``sourcelevel.split``), and argument names found in
+the source text. Out: the same module with functions on memrefs that return numbers only, their signatures, the user's
 kernels, and texts of host assertions; launches are not outlined yet.
 
 >>> done = lower(module, {"scale": ["x"]}, mlir.no_dump)                # doctest: +SKIP

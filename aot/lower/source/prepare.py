@@ -3,7 +3,7 @@
 In: a parsed module. Out: the same module: transform scripts run, modules inside it taken out, kernels written
 outside of gpu.modules wrapped in one, calls inlined where that is possible.
 
->>> parts = level.split(run(module))                                    # doctest: +SKIP
+>>> parts = sourcelevel.split(run(module))                              # doctest: +SKIP
 """
 
 from __future__ import annotations
