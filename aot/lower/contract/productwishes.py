@@ -92,15 +92,23 @@ def unmet(wish: Wish, function: ir.Operation) -> str:
     """Why the function's kernels are not what was wished for; empty when some are."""
     made = [tiling.read(op) for op in opwalk.named(function, "gpu.launch") if tiling.schedule_of(op) == wish.schedule]
     if not made:
-        where = "f16 or bf16 in images for sm_90" if wish.schedule == WGMMA else "narrow types in images from sm_80 on"
-        cluster = dict(wish.sizes).get("cluster") == _FOUR
-        more = f"; cluster {_FOUR} is for left factors that are not transposed" if cluster else ""
-        return f"no product of it has schedule '{wish.schedule}', which is for {where}{more}"
+        return f"no product of it has schedule '{wish.schedule}', which is for {_products_of(wish)}"
     sizes = [dict(each.tile) for each in made if each is not None]
     if any(all(each.get(name) == size for name, size in wish.sizes) for each in sizes):
         return ""
     tiles = dict.fromkeys(", ".join(f"{name} {each[name]}" for name in SIZES_OF[wish.schedule]) for each in sizes)
     return f"no kernel of schedule '{wish.schedule}' has these sizes; kernels have {'; '.join(tiles)}"
+
+
+def _products_of(wish: Wish) -> str:
+    """Which products a schedule is for, and which of them its sizes; as ``may_have`` decides."""
+    if wish.schedule != WGMMA:
+        return "narrow types in images from sm_80 on"
+    every, sizes = "f16, bf16, i8, fp8 and tf32 in images for sm_90", dict(wish.sizes)
+    if sizes.get("cluster") == _FOUR:
+        return f"{every}; cluster {_FOUR} is for matrices of f16 or bf16, the left one not transposed"
+    columns = sizes.get("n", _USUAL)
+    return f"{every}; n {columns} is for matrices of f16 or bf16" if columns % _USUAL else every
 
 
 def _fits(sizes: dict[str, int], rows: int, columns: int) -> bool:
