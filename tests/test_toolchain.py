@@ -82,8 +82,9 @@ OLD = {
 
 @pytest.mark.parametrize(("version", "cuda", "message"), OLD.values(), ids=OLD)
 def test_unfit_toolkits(version: str, cuda: int | None, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ToolMissing, match=message):
+    with pytest.raises(ToolMissing, match=message) as caught:
         toolchain.find(toolkit=str(fake_ptxas(tmp_path, version, "sm_80")), cuda=cuda, environment={})
+    assert "--toolkit DIR" in caught.value.hint
 
 
 UNSUPPORTED = {

@@ -38,6 +38,8 @@ SPLIT = "--split-compile"
 """ptxas' option for threads."""
 COMPRESSION_DRIVER: Version = (12, 4)
 """Drivers before it refuse compressed fatbins as invalid images."""
+_ANOTHER = f"choose another with --toolkit DIR, --cuda 12 or {TOOLKIT_VARIABLE}"
+_EITHER = f"name a toolkit of that version (--toolkit DIR, {TOOLKIT_VARIABLE}), or say the toolkit or the version alone"
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,9 @@ def find(
     version = said.ptxas_version
     release = (int(version.split(".")[0]), int(version.split(".")[1]))
     if release < OLDEST:
-        raise ToolMissing(f"{ptxas} is of CUDA {dotted(release)}; this needs {dotted(OLDEST)} or newer")
+        raise ToolMissing(f"{ptxas} is of CUDA {dotted(release)}; this needs {dotted(OLDEST)} or newer", hint=_ANOTHER)
     if cuda is not None and release[0] != cuda:
-        raise ToolMissing(f"CUDA {cuda} was asked for, but {ptxas} is of CUDA {dotted(release)}")
+        raise ToolMissing(f"CUDA {cuda} was asked for, but {ptxas} is of CUDA {dotted(release)}", hint=_EITHER)
     extras = [folder / "bin", *(root / PYPI_FOLDERS[13] / "bin" for root in _package_roots("nvidia"))]
     return Toolchain(
         ptxas=ptxas,
@@ -117,8 +119,7 @@ def check(tools: Toolchain, targets: Sequence[Target]) -> None:
         return
     hint = "`aot targets` lists what can be built"
     if any(target.min_ptx is not None for target in targets if target.chip in problems):
-        another = f"choose another with --toolkit DIR, --cuda 12 or {TOOLKIT_VARIABLE}"
-        hint = f"{tools.ptxas} is of CUDA {dotted(tools.cuda)}; {another}; {hint}"
+        hint = f"{tools.ptxas} is of CUDA {dotted(tools.cuda)}; {_ANOTHER}; {hint}"
     raise ArchUnsupported("\n".join(problems.values()), hint=hint)
 
 
@@ -230,7 +231,7 @@ def ptxas_version(ptxas: Path) -> tuple[str, str]:
     said = process.check([ptxas, "--version"], error=ToolMissing, timeout=60).stdout.decode()
     found = re.search(r"\bV(\d+\.\d+\.\d+)", said)
     if found is None:
-        raise ToolMissing(f"{ptxas} does not tell its version; is it ptxas?")
+        raise ToolMissing(f"{ptxas} does not tell its version; is it ptxas?", hint=_ANOTHER)
     return found[1], said.strip().rpartition("\n")[2].removeprefix("Build ")
 
 
