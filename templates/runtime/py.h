@@ -198,7 +198,8 @@ void aot_fill_descriptor(const aot_value *value, const aot_view *view, int64_t *
 /* Bytes that a view reaches: [low, high). */
 void aot_reach(const aot_value *value, const int64_t *descriptor, uint64_t *low, uint64_t *high);
 void aot_view_text(const aot_view *view, char *text, size_t size);
-/* The same; an element type that has no name here is called as the array's own framework does. A new reference. */
+const char *aot_article(const char *name);                    /* a or an */
+/* The text behind its article; an element type that has no name here is called as the array's own framework does. A new reference. */
 PyObject *aot_array_words(const aot_view *view, PyObject *object);
 const char *aot_dtype_name(dl_dtype dtype, char *text, size_t size);
 int aot_dtype_named(const char *name, dl_dtype *dtype);        /* bfloat16 and the small floats, which numpy knows by name only; 1: found */

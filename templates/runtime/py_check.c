@@ -150,10 +150,9 @@ static PyObject *own_dtype_name(PyObject *object) {
   return name;
 }
 
-static const char *article(PyObject *name) {
-  Py_UCS4 first = PyUnicode_GetLength(name) ? PyUnicode_ReadChar(name, 0) : 0;
-  Py_UCS4 second = PyUnicode_GetLength(name) > 1 ? PyUnicode_ReadChar(name, 1) : 0;
-  return first == 'i' || (first == 'u' && second == 'n') ? "an" : "a";
+/* "an" for int8, object and "unknown type", "a" for uint8. */
+const char *aot_article(const char *name) {
+  return *name == 'i' || *name == 'o' || !strncmp(name, "un", 2) ? "an" : "a";
 }
 
 PyObject *aot_array_words(const aot_view *view, PyObject *object) {
@@ -161,10 +160,10 @@ PyObject *aot_array_words(const aot_view *view, PyObject *object) {
   aot_view_text(view, text, sizeof text);
   size_t skipped = strncmp(text, unknown, sizeof unknown - 1) ? 0 : strcspn(text + sizeof unknown - 1, " ") + sizeof unknown - 1;
   PyObject *name = skipped ? own_dtype_name(object) : NULL;
-  if (!name)
-    return PyUnicode_FromString(text);
-  PyObject *words = PyUnicode_FromFormat("%U%s", name, text + skipped);
-  Py_DECREF(name);
+  const char *type = name ? PyUnicode_AsUTF8AndSize(name, NULL) : "";
+  const char *rest = name ? text + skipped : text;
+  PyObject *words = type ? PyUnicode_FromFormat("%s %s%s", aot_article(name ? type : rest), type, rest) : NULL;
+  Py_XDECREF(name);
   return words;
 }
 
@@ -175,7 +174,7 @@ int aot_check_array(const aot_call *call, uint32_t index, const aot_view *view) 
     return 0;
   PyObject *words = aot_array_words(view, call->args[index]);
   if (words)
-    aot_wrong(call, index, exception, ", got %s %U: %s", article(words), words, problem);
+    aot_wrong(call, index, exception, ", got %U: %s", words, problem);
   Py_XDECREF(words);
   return -1;
 }

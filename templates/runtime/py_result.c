@@ -93,9 +93,10 @@ static int from_out(aot_call *call, aot_frame *frame, uint32_t k, uint64_t *addr
     aot_view_text(&view, got, sizeof got);
     view.shape = frame->extents;
     aot_view_text(&view, made, sizeof made);
-    char problem[400];
-    snprintf(problem, sizeof problem, "the result is a %s", made);
-    aot_wrong_out(call, k, PyExc_ValueError, got, problem);
+    char given[340], problem[400];
+    snprintf(given, sizeof given, "%s %s", aot_article(got), got);
+    snprintf(problem, sizeof problem, "the result is %s %s", aot_article(made), made);
+    aot_wrong_out(call, k, PyExc_ValueError, given, problem);
     return AOT_E_PYTHON;
   }
   *address = output->address;

@@ -603,7 +603,7 @@ def case_out() -> None:
         assert (out.numpy() == 2 * F32_8).all()
     x = ExchangeArray(F32_8)
     words = (
-        r"demo.twice\(\) out= for result 1: expected tensor<\?xf32>, got float32 array of shape \(7,\): "
+        r"demo.twice\(\) out= for result 1: expected tensor<\?xf32>, got a float32 array of shape \(7,\): "
         r"the result is a float32 array of shape \(8,\)"
     )
     refused(ValueError, words, demo.twice, x, out=ExchangeArray(F32_8[:7]))
@@ -630,6 +630,8 @@ def case_out() -> None:
     assert got[1] is low
     assert got[0] is not low
     refused(ValueError, "shares memory with another", demo.halves, x, out=(low, low))
+    words = r"got an int32 array of shape \(4,\): the result is an int32 array of shape \(3,\)"
+    refused(ValueError, words, demo.make, 3, out=ExchangeArray(np.zeros(4), "int32"))
     made = demo.make(3, out=(target := ExchangeArray(np.zeros(3), "int32")))
     assert made is target
     assert target.numpy().tolist() == [0, 1, 2]

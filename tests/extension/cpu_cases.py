@@ -151,9 +151,14 @@ def case_layouts_and_types() -> None:
         np.zeros(2, ml_dtypes.float8_e5m2),
         *kinds[1:],
     )
-    for other, name in ((np.zeros(2, ml_dtypes.int4), "an int4"), (np.zeros(2, "S1"), r"a \|S1")):
+    unknown = ((ml_dtypes.int4, "an int4"), ("S1", r"a \|S1"), ("O", "an object"))
+    for other, name in ((np.zeros(2, dtype), name) for dtype, name in unknown):
         refused(TypeError, rf"'a2'.*got {name} array of shape", demo.types, *small[:2], other, *kinds[1:])
-    for other, name in ((np.zeros(8, ml_dtypes.int4), "int4"), (np.zeros(8, "S1"), r"\|S1"), (np.zeros(8), "float64")):
+    for other, name in (
+        (np.zeros(8, ml_dtypes.int4), "an int4"),
+        (np.zeros(8, "S1"), r"a \|S1"),
+        (np.zeros(8), "a float64"),
+    ):
         refused(TypeError, rf"out= for result 1: .* got {name} array of shape \(8,\)", demo.twice, F32_8, out=other)
     bytes_each = np.zeros(2, "i1"), np.zeros(2, "u1")
     in_a_byte = "another element type: {} of this one are passed in a byte each, as {}$"
