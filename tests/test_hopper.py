@@ -271,7 +271,7 @@ def test_some_tiles_are_for_some_factors(maps: str, element: str, sizes: dict[st
 def test_other_images_do_without() -> None:
     text = MATMUL.format(m=512, n=512, k=512)
     assert not tiles(chosen(text, ((8, 0), (10, 0))), "wgmma")
-    with pytest.raises(ConfigError, match="schedule 'wgmma', which is for f16, .* and tf32 in images for sm_90$"):
+    with pytest.raises(ConfigError, match=r"schedule 'wgmma', which is for f16, .* and tf32 in images for sm_90$"):
         chosen(text, ((8, 0), (10, 0)), wish("wgmma"))
 
 
@@ -462,7 +462,8 @@ ATTENTIONS = [
     ("all keys", attention(score="%t"), [FLASH.format(d=64, n=3)]),
     ("keys up to the query", attention(128), [f"{FLASH.format(d=128, n=2)}, causal"]),
     ("another mask", attention(t="bf16", predicate="uge"), [FLASH.format(d=64, n=3)]),
-    ("an unusual depth", attention(80), []),
+    ("zeros behind the elements", attention(80), [f"{FLASH.format(d=80, n=2)}, causal"]),
+    ("more elements than it has registers for", attention(136), []),
     ("somebody else sees the scores", attention(scores=True), []),
 ]
 
