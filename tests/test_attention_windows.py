@@ -147,3 +147,18 @@ def test_a_window_and_an_array() -> None:
         want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
     got = build(text, options=AMPERE).call("f", *arrays).results[0].astype("f8")
     np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "of", [Attention(group=3, queries=1, mask="window", window=50), Attention(group=3, mask="window", window=50)]
+)
+def test_one_query_reads_the_keys_that_it_sees(of: Any) -> None:
+    """Of a query alone no place is asked for; what it does not see may be anything."""
+    kernels = chosen(of.text(), ((8, 0),))
+    assert kernels[0].schedule == "decode"
+    arrays = inputs(of, 3, 1, 700)
+    want = expected(arrays, 50, 699)
+    for each in arrays[1:3]:
+        each[:, :, :600] = np.nan
+    got = build(of.text(), options=AMPERE).call("f", *arrays).results[0].astype("f8")
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)

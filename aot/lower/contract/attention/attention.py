@@ -34,9 +34,11 @@ from aot.lower.contract.attention.attentionpick import Pick
 from aot.lower.contract.attention.flashjob import Attention
 from aot.lower.contract.attention.flashwarp import SIXTEEN
 from aot.lower.contract.attention.onlinesoftmax import LOW, Scale
+from aot.lower.contract.attention.placesums import Scores
 from aot.lower.contract.choice import AMPERE, HOPPER, Images
 from aot.lower.contract.products import extents, forming, kinds, problem
 from aot.lower.contract.products.forming import Groups
+from aot.lower.contract.products.problem import Problem
 from aot.lower.contract.wgmma import wgmmafit
 from aot.lower.fast.regions import hazards
 from aot.lower.fast.wished import UnfitError
@@ -48,6 +50,8 @@ _CHUNK = 8
 _MOST_HOPPER, _MOST_WIDTH = 128, 256
 """Elements of a query or a value."""
 _MOST_LOOPS = 3
+_NEAR = 128
+"""Keys behind a query that few queries need not share among blocks."""
 _VIEWS = ("memref.reinterpret_cast", "memref.extract_strided_metadata")
 
 
@@ -153,7 +157,7 @@ def _loops(chain: Chain) -> tuple[Groups, Groups] | None:
 
 def _together(chain: Chain, apart: tuple[Groups, Groups]) -> tuple[Groups, Groups]:
     """The loops with queries of the same keys as one, if they lie one after the other everywhere."""
-    one, other = forming.groups(chain.scores), forming.groups(chain.output)
+    one, other = (forming.groups(each, every=False) for each in (chain.scores, chain.output))
     if isinstance(one, str) or isinstance(other, str):
         return apart
     same = {
@@ -169,7 +173,7 @@ def _few(job: Attention, chain: Chain, loops: tuple[Groups, Groups]) -> Attentio
     Memory bounds it: keys beside those that one of them sees are left out, and all others compared as in the source.
     """
     seen = job.sight
-    if seen is not None and seen.offset is None:
+    if seen is not None and seen.offset is None and seen.last < _NEAR:
         return None
     few = _job(chain, _together(chain, loops), sees_all=True)
     return few if few is None or seen is None else replace(few, span=seen.span(few.scores), needs=seen.conditions)
@@ -181,7 +185,7 @@ def _job(chain: Chain, loops: tuple[Groups, Groups], *, sees_all: bool = False) 
     if chain.divisor is not None:
         output = replace(output, epilogue=divided.undivided(output.epilogue, chain.divisor))
     begins = scores.epilogue.initial is not None
-    band = None if begins or sees_all else causal.visible(scores.epilogue, len(scores.batch))
+    band = None if begins or sees_all else causal.visible(scores.epilogue, _places(scores))
     depth, width = scores.k.static, output.n.static
     if depth is None or width is None or not all(_is_width(each) for each in (depth, width)):
         return None
@@ -197,6 +201,10 @@ def _job(chain: Chain, loops: tuple[Groups, Groups], *, sees_all: bool = False) 
         needs=() if seen is None else seen.conditions,
     )
     return job if _fits(job) else None
+
+
+def _places(scores: Problem) -> Scores:
+    return Scores(len(scores.batch), single=scores.m.static == 1)
 
 
 def _is_width(number: int) -> bool:

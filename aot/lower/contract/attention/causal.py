@@ -18,7 +18,7 @@ from mlir import ir
 from aot import mlir
 from aot.lower.analysis import literals
 from aot.lower.contract.attention import placesums
-from aot.lower.contract.attention.placesums import NONE, Distance, Pairs, Terms
+from aot.lower.contract.attention.placesums import NONE, Distance, Pairs, Scores, Terms
 from aot.lower.contract.products.epilogue import Epilogue, Input, Result, Step
 
 _LOW = -1e30
@@ -43,12 +43,12 @@ class Band:
     """Scores of all others are minus infinity; else some are low numbers, which count where there is nothing else."""
 
 
-def visible(epilogue: Epilogue, loops: int) -> Band | None:
-    """The keys that queries see; None where it may be all of them. ``loops``: those around the scores."""
+def visible(epilogue: Epilogue, scores: Scores) -> Band | None:
+    """The keys that queries see; None where it may be all of them."""
     ((array, made),) = epilogue.stores
     for exact in (True, False):
-        for terms in _terms(made, loops):
-            finder = _Finder(loops, terms, exact=exact)
+        for terms in _terms(made, scores):
+            finder = _Finder(scores, terms, exact=exact)
             band = finder.band(made)
             if band is None or not (exact or finder.is_safe(made, band, epilogue)):
                 continue
@@ -57,33 +57,33 @@ def visible(epilogue: Epilogue, loops: int) -> Band | None:
     return None
 
 
-def _terms(made: Input, loops: int) -> list[Terms]:
+def _terms(made: Input, scores: Scores) -> list[Terms]:
     """Those of the source's comparisons; none first."""
-    found = {each.terms: None for each in _distances(made, loops)}
+    found = {each.terms: None for each in _distances(made, scores)}
     return sorted(found, key=len)
 
 
-def _distances(node: Input | None, loops: int) -> Iterator[Distance]:
+def _distances(node: Input | None, scores: Scores) -> Iterator[Distance]:
     """All that comparisons of a score's operations ask for."""
     if isinstance(node, Result):
         for op in placesums.comparisons(node.step):
-            distance = placesums.compared(op, node.step, loops)
+            distance = placesums.compared(op, node.step, scores)
             if distance is not None:
                 yield distance
         for each in node.step.inputs:
-            yield from _distances(each, loops)
+            yield from _distances(each, scores)
 
 
 class _Finder:
     """Looks at what a score becomes, from its end."""
 
-    def __init__(self, loops: int, terms: Terms, *, exact: bool) -> None:
+    def __init__(self, scores: Scores, terms: Terms, *, exact: bool) -> None:
         """``terms``: of distances; ``exact``: minus infinity alone is nothing; else low numbers are, too."""
-        self.loops, self.terms, self.exact = loops, terms, exact
+        self.scores, self.terms, self.exact = scores, terms, exact
 
     def band(self, made: Input) -> Pairs | None:
         """The pairs whose scores may be something: none is farther behind, and none before if there is a window."""
-        known = {each.number for each in _distances(made, self.loops) if each.terms == self.terms}
+        known = {each.number for each in _distances(made, self.scores) if each.terms == self.terms}
         numbers = sorted({more - number for number in known for more in (-1, 0, 1)})
         last = next((each for each in numbers if self.hides(made, Pairs(each + 1, None))), None)
         if last is None:
@@ -151,7 +151,7 @@ class _Finder:
             node = placesums.input_of(condition, step)
             return self.truth(node.step.yielded[node.number], node.step, pairs) if isinstance(node, Result) else None
         if op.name == "arith.cmpi":
-            distance = placesums.compared(op, step, self.loops)
+            distance = placesums.compared(op, step, self.scores)
             return distance.holds(pairs) if distance is not None and distance.terms == self.terms else None
         if op.name == "arith.constant":
             return literals.whole(condition) != 0

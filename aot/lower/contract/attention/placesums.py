@@ -122,9 +122,19 @@ class Distance:
         return _COMPARED[self.predicate](pairs, self.number)
 
 
-def compared(op: ir.Operation, step: Step, loops: int) -> Distance | None:
-    """What a comparison asks for; ``loops``: how many there are around the scores."""
-    left, right = (_sum(each, step, loops) for each in op.operands)
+@dataclass(frozen=True)
+class Scores:
+    """Where places are."""
+
+    loops: int
+    """How many there are around the scores."""
+    single: bool
+    """There is one query, at place 0, which comparisons may leave out."""
+
+
+def compared(op: ir.Operation, step: Step, scores: Scores) -> Distance | None:
+    """What a comparison asks for."""
+    left, right = (_sum(each, step, scores.loops) for each in op.operands)
     predicate = arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value)
     if left is None or right is None:
         return None
@@ -135,7 +145,7 @@ def compared(op: ir.Operation, step: Step, loops: int) -> Distance | None:
     distance = left.plus(right, -1)
     if distance.keys < 0:
         distance, predicate = Sum().plus(distance, -1), _TURNED.get(predicate, predicate)
-    if (distance.queries, distance.keys) != (-1, 1):
+    if distance.keys != 1 or not (distance.queries == -1 or (scores.single and distance.queries == 0)):
         return None
     return Distance(predicate, distance.number, distance.terms)
 

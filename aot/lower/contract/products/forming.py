@@ -41,13 +41,18 @@ class Groups:
     k: Loops
 
 
-def groups(match: Match) -> Groups | str:
-    """The loops of the problem, or why it is none."""
+def groups(match: Match, *, every: bool = True) -> Groups | str:
+    """The loops of the problem, or why it is none.
+
+    Those whose indices elementwise operations ask for are kept apart; with ``every``, all are where they ask at all.
+    """
     contraction = match.contraction
     left, *operands = _operands(match)
     if not contraction.left.windows:
         operands.insert(0, left)
-    together = operands if not _asks_for_indices(match) else [*operands, (None, ())]
+    asked = _asked(match)
+    kept = asked if not every else tuple(range(len(contraction.extents))) if asked else ()
+    together = [*operands, (None, kept)]
     k = merged(contraction.k, operands[: 1 if contraction.left.windows else 2])
     if len(k) != 1:
         return "it sums loops up that are not neighbours in memory"
@@ -74,9 +79,14 @@ def _elementwise(match: Match) -> list[Elementwise]:
     return [*((match.start,) if match.start else ()), *match.tails]
 
 
-def _asks_for_indices(match: Match) -> bool:
-    bodies = [each.operation.body for each in _elementwise(match)]
-    return any(op.operation.name == "linalg.index" for body in bodies for op in body.operations)
+def _asked(match: Match) -> Loops:
+    """Loops whose indices elementwise operations ask for."""
+    return tuple(
+        each.loops[ir.IntegerAttr(op.operation.attributes["dim"]).value]
+        for each in _elementwise(match)
+        for op in each.operation.body.operations
+        if op.operation.name == "linalg.index"
+    )
 
 
 def merged(loops: Sequence[int], operands: Sequence[tuple[ir.Value | None, Loops]]) -> list[Loops]:
@@ -91,9 +101,9 @@ def merged(loops: Sequence[int], operands: Sequence[tuple[ir.Value | None, Loops
 
 
 def _lets(value: ir.Value | None, axes: Loops, outer: int, inner: int) -> bool:
-    """Whether two loops can be one in an operand; no operand at all is one that forbids it."""
+    """Whether two loops can be one in an operand; no operand at all is one whose loops are kept."""
     if value is None:
-        return False
+        return outer not in axes and inner not in axes
     if outer not in axes and inner not in axes:
         return True
     if outer not in axes or inner not in axes or axes.index(inner) != axes.index(outer) + 1:
