@@ -19,12 +19,8 @@ SOURCES = {
     "masked": Attention(depth=64, width=64, mask="array"),
     "both": Attention(depth=128, width=128, mask="causal-array"),
     "odd": Attention(depth=80, width=48),
-    "padded": Attention(depth=120, width=72, mask="causal"),
-    "short": Attention("bf16", depth=40, width=40),
-    "below": Attention(depth=128, width=128, mask="causal", turned=True),
-    "few": Attention(depth=80, width=64, turned=True),
-    "near": Attention(depth=128, width=128, mask="window", window=200),
-    "next": Attention("bf16", depth=64, width=64, mask="window", window=1),
+    "near": Attention(depth=120, width=72, mask="window", window=200),
+    "below": Attention("bf16", depth=80, width=64, turned=True),
 }
 SHAPES = ((1, 1, 4, 1, 1), (2, 3, 4, 1, 8192), (1, 2, 4, 3, 1111), (1, 2, 1, 77, 77), (2, 2, 4, 129, 129))
 SHAPES += ((1, 1, 2, 1000, 1000), (1, 2, 1, 2050, 2050), (1, 2, 2, 300, 555), (1, 2, 3, 200, 328))
