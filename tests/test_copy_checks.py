@@ -306,3 +306,64 @@ func.func @f(%x: memref<?x?xf32>, %y: memref<?xf32>, %n: index) {
         build.call("f", x, numbers(5), 0)
     message = refused(text, np.zeros((3, 7), "f4"), numbers(5), 2)
     assert message.startswith("extent 0 of what a loop copies (5) is not that of its place (7)"), message
+
+
+def clipped(loop: str, size: str) -> str:
+    """Copies slices of x to y, from %i on, that are cut off at %n, in steps of 3."""
+    head, end = {
+        "for": ("scf.for %i = %c0 to %m step %c3 {", "}"),
+        "forall": ("scf.forall (%i) = (0) to (%m) step (3) {", "}"),
+        "affine": ("affine.for %i = 0 to %m step 3 {", "}"),
+    }[loop]
+    view = "memref<?xf32, strided<[1], offset: ?>>"
+    return f"""
+func.func @f(%x: memref<?xf32>, %y: memref<?xf32>, %m: index, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  {head}
+    {size}
+    %from = memref.subview %x[%i] [%size] [1] : memref<?xf32> to {view}
+    %to = memref.subview %y[%i] [%size] [1] : memref<?xf32> to {view}
+    memref.copy %from, %to : {view} to {view}
+  {end}
+  return
+}}
+"""
+
+
+SIZES = {
+    "affine.min": "%size = affine.min affine_map<(i)[n] -> (n - i, 3)>(%i)[%n]",
+    "arith.minsi": "%left = arith.subi %n, %i : index\n    %size = arith.minsi %left, %c3 : index",
+}
+
+
+@pytest.mark.parametrize("loop", ["for", "forall", "affine"])
+@pytest.mark.parametrize("size", SIZES)
+def test_slices_in_loops_that_are_cut_off(loop: str, size: str) -> None:
+    """What is refused is what some iteration would read or write outside, and nothing else."""
+    text, right = clipped(loop, SIZES[size]), 0
+    for program in (cpurun.build(text), cpucall.build(text, cpucall.runnable()[0])):
+        for m, n, length in itertools.product(range(-1, 8), range(8), (5, 6)):
+            x, y, want = numbers(7), np.zeros(length, "f4"), np.zeros(9, "f4")
+            sizes = {i: min(3, n - i) for i in range(0, m, 3)}
+            if all(each >= 0 and i + each <= length for i, each in sizes.items()):
+                for i, each in sizes.items():
+                    want[i : i + each] = x[i : i + each]
+                program.call("f", x, y, m, n)
+                np.testing.assert_array_equal(y, want[:length])
+                right += 1
+            else:
+                with pytest.raises(
+                    cpurun.CallError, match=r"refused: slices in a loop \(offset 0 to end \d, least size"
+                ):
+                    program.call("f", x, y, m, n)
+    assert 100 < right < 250
+
+
+def test_slices_whose_end_may_fall_are_left_alone() -> None:
+    """Whatever an iteration takes, the last one need not be the one that takes most."""
+    text = clipped("for", "%size = affine.min affine_map<(i)[n] -> (n - 2 * i, 3)>(%i)[%n]")
+    for program in (cpurun.build(text), cpucall.build(text, cpucall.runnable()[0])):
+        x, y = numbers(7), np.zeros(5, "f4")
+        program.call("f", x, y, 4, 8)
+        np.testing.assert_array_equal(y, x[:5])

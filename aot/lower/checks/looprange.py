@@ -40,20 +40,20 @@ class Range:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class Sum:
     """A value that is a sum of multiples of indices and of a number that is known before the loops."""
 
     factors: dict[ir.Value, Bound]
     rest: Bound
 
-    def plus(self, other: _Sum) -> _Sum:
+    def plus(self, other: Sum) -> Sum:
         factors = dict(self.factors)
         for index, factor in other.factors.items():
             factors[index] = _add(factors[index], factor) if index in factors else factor
-        return _Sum(factors, _add(self.rest, other.rest))
+        return Sum(factors, _add(self.rest, other.rest))
 
-    def times(self, number: Bound) -> _Sum:
-        return _Sum({i: _multiply(factor, number) for i, factor in self.factors.items()}, _multiply(self.rest, number))
+    def times(self, number: Bound) -> Sum:
+        return Sum({i: _multiply(factor, number) for i, factor in self.factors.items()}, _multiply(self.rest, number))
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,14 @@ class Nest:
 
     def range(self, value: Bound) -> Range | None:
         """Between which numbers the value lies; None for one that is no sum of indices and numbers known before."""
-        return self._range(self._sum(value))
+        return self.range_of(self.sum_of(value))
 
     def ranges(self, places: ir.AffineMap, operands: list[ir.Value]) -> list[Range | None]:
         """The same for each result of a map."""
-        return [self._range(self._applied(each, places.n_dims, operands)) for each in places.results]
+        return [self.range_of(self.applied(each, places.n_dims, operands)) for each in places.results]
 
-    def _range(self, found: _Sum | None) -> Range | None:
+    def range_of(self, found: Sum | None) -> Range | None:
+        """The same for a sum."""
         if found is None:
             return None
         # Indices do not depend on each other: where one has its least multiple, so may all others.
@@ -122,40 +123,41 @@ class Nest:
         ends = value_of(first), value_of(last)
         return arith.MinSIOp(*ends).result, arith.MaxSIOp(*ends).result
 
-    def _sum(self, value: Bound) -> _Sum | None:
+    def sum_of(self, value: Bound) -> Sum | None:
+        """The value as a sum, if it is one."""
         if self.is_known(value):
             number = literals.whole(value) if isinstance(value, ir.Value) else value
-            return _Sum({}, value if number is None else number)
+            return Sum({}, value if number is None else number)
         if value in self.indices:
-            return _Sum({value: 1}, 0)
+            return Sum({value: 1}, 0)
         made_by = mlir.owner(value)
         if not isinstance(made_by, ir.Operation):
             return None
         operands = list(made_by.operands)
         if made_by.name == "affine.apply":
             applied = ir.AffineMapAttr(made_by.attributes["map"]).value
-            return self._applied(applied.results[0], applied.n_dims, operands)
+            return self.applied(applied.results[0], applied.n_dims, operands)
         if made_by.name == "arith.index_cast" and operands[0] in self.indices:
-            return _Sum({operands[0]: 1}, 0)
-        return _combined(made_by.name, *map(self._sum, operands)) if made_by.name in _SUMS else None
+            return Sum({operands[0]: 1}, 0)
+        return _combined(made_by.name, *map(self.sum_of, operands)) if made_by.name in _SUMS else None
 
-    def _applied(self, expression: ir.AffineExpr, dims: int, operands: list[ir.Value]) -> _Sum | None:
+    def applied(self, expression: ir.AffineExpr, dims: int, operands: list[ir.Value]) -> Sum | None:
         """Of an expression of a map with so many dimensions, whose symbols are the operands behind them."""
 
-        def of(expression: ir.AffineExpr) -> _Sum | None:
+        def of(expression: ir.AffineExpr) -> Sum | None:
             if isinstance(expression, ir.AffineConstantExpr):
-                return _Sum({}, int(expression.value))
+                return Sum({}, int(expression.value))
             if isinstance(expression, ir.AffineDimExpr):
-                return self._sum(operands[expression.position])
+                return self.sum_of(operands[expression.position])
             if isinstance(expression, ir.AffineSymbolExpr):
-                return self._sum(operands[dims + expression.position])
+                return self.sum_of(operands[dims + expression.position])
             name = {ir.AffineAddExpr: "arith.addi", ir.AffineMulExpr: "arith.muli"}.get(type(expression))
             return _combined(name, of(expression.lhs), of(expression.rhs)) if name else None
 
         return of(expression)
 
 
-def _combined(name: str, left: _Sum | None, right: _Sum | None) -> _Sum | None:
+def _combined(name: str, left: Sum | None, right: Sum | None) -> Sum | None:
     if left is None or right is None:
         return None
     if name != "arith.muli":

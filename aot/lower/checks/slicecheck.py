@@ -6,7 +6,7 @@ In: functions on buffers, before deallocation. Out: the same, with ``cf.assert``
 ``%o + %n`` is at most the extent: "a slice (offset 3, size 4) leaves dimension 0 of 'x' (5)". An assertion in a loop
 would keep it from becoming a kernel. So slices and copies in loops are checked before the loops, for all iterations:
 those that are made in each of them, with an offset that is a sum of indices (``looprange``), and sizes that are known
-there.
+there, or cut off (``clipped``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mlir.dialects import arith, memref
 
 from aot import mlir
 from aot.lower.analysis import literals, opwalk
-from aot.lower.checks import asserts, looprange
+from aot.lower.checks import asserts, clipped, looprange
 from aot.lower.checks.looprange import Nest, value_of
 from aot.lower.general.mappedloop import Bound
 from aot.lower.source.signature import public_functions
@@ -106,21 +106,42 @@ def _check_before(op: ir.Operation, nest: Nest, function: ir.Operation, signatur
         for axis in _axes(op):
             if axis.known() or _is_whole(axis, source):
                 continue
-            known = nest.is_known(axis.size) and nest.is_known(axis.stride)
-            known = known and (axis.extent is not None or nest.holds(source))
-            found = nest.range(axis.offset) if known else None
-            complete = complete and found is not None
-            if found is not None:
-                extent = _extent(axis, source)
-                fits = _inside(dataclasses.replace(axis, offset=found.least), extent)
-                offsets = [found.least]
-                if found.varies:
-                    last = _inside(dataclasses.replace(axis, offset=found.largest), extent)
-                    fits = arith.AndIOp(fits, last).result
-                    offsets.append(found.largest)
-                text = _text("a slice in a loop", axis, offsets, name_of(source, function, signature))
-                asserts.check(nest.unless_empty(fits), text, *_numbers(axis, offsets, extent))
+            held = axis.extent is not None or nest.holds(source)
+            name = name_of(source, function, signature)
+            if not held or not (_check_range(axis, source, nest, name) or _check_clipped(axis, source, nest, name)):
+                complete = False
     return complete
+
+
+def _check_range(axis: _Axis, source: ir.Value, nest: Nest, name: str) -> bool:
+    """Of slices of one size; whether they are such."""
+    found = nest.range(axis.offset) if nest.is_known(axis.size) and nest.is_known(axis.stride) else None
+    if found is None:
+        return False
+    extent, offsets = _extent(axis, source), [found.least]
+    fits = _inside(dataclasses.replace(axis, offset=found.least), extent)
+    if found.varies:
+        last = _inside(dataclasses.replace(axis, offset=found.largest), extent)
+        fits = arith.AndIOp(fits, last).result
+        offsets.append(found.largest)
+    asserts.check(
+        nest.unless_empty(fits), _text("a slice in a loop", axis, offsets, name), *_numbers(axis, offsets, extent)
+    )
+    return True
+
+
+def _check_clipped(axis: _Axis, source: ir.Value, nest: Nest, name: str) -> bool:
+    """Of slices that are cut off; whether they are such."""
+    found = clipped.find(nest, axis.offset, axis.size) if axis.stride == 1 else None
+    if found is None:
+        return False
+    extent, zero = _extent(axis, source), value_of(0)
+    fits = arith.CmpIOp(arith.CmpIPredicate.sle, found.end, extent).result
+    for part in (found.first, found.size):
+        fits = arith.AndIOp(fits, arith.CmpIOp(arith.CmpIPredicate.sge, part, zero).result).result
+    text = f"slices in a loop (offset {{}} to end {{}}, least size {{}}) leave dimension {axis.number} of {name} ({{}})"
+    asserts.check(nest.unless_empty(fits), text, found.first, found.end, found.size, extent)
+    return True
 
 
 def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, signature: Function) -> bool:
@@ -131,6 +152,8 @@ def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, sig
     complete = True
     with ir.InsertionPoint(nest.outermost), op.location:
         for axis in range(ir.MemRefType(given.type).rank):
+            if (size := _size_of(given, axis)) is not None and size == _size_of(taken, axis):
+                continue
             one, other = extent_before(given, axis, nest), extent_before(taken, axis, nest)
             complete = complete and one is not None and other is not None
             if one is not None and other is not None and one != other:
@@ -143,20 +166,26 @@ def _check_copy_before(op: ir.Operation, nest: Nest, function: ir.Operation, sig
 
 def extent_before(memory: ir.Value, axis: int, nest: Nest) -> Bound | None:
     """An extent, if it is known before the loops."""
+    if ir.MemRefType(memory.type).is_dynamic_dim(axis) and nest.holds(memory):
+        return memref.DimOp(memory, value_of(axis)).result
+    size = _size_of(memory, axis)
+    return size if size is not None and nest.is_known(size) else None
+
+
+def _size_of(memory: ir.Value, axis: int) -> Bound | None:
+    """An extent, if it stands in the type, or where the buffer is made."""
     kind, made_by = ir.MemRefType(memory.type), mlir.owner(memory)
     if not kind.is_dynamic_dim(axis):
         return int(kind.get_dim_size(axis))
-    if nest.holds(memory):
-        return memref.DimOp(memory, value_of(axis)).result
-    size: Bound | None = None
-    if isinstance(made_by, ir.Operation) and made_by.name == "memref.alloc":
-        size = made_by.operands[sum(kind.is_dynamic_dim(before) for before in range(axis))]
-    elif isinstance(made_by, ir.Operation) and made_by.name == "memref.subview":
-        sizes = [each.size for each in _axes(made_by)]
-        if len(sizes) != kind.rank:  # without dimensions of one element
-            sizes = [each for each in sizes if each != 1]
-        size = sizes[axis] if len(sizes) == kind.rank else None
-    return size if size is not None and nest.is_known(size) else None
+    if not isinstance(made_by, ir.Operation):
+        return None
+    if made_by.name == "memref.alloc":
+        found: Bound = made_by.operands[sum(kind.is_dynamic_dim(before) for before in range(axis))]
+        return found
+    sizes = [each.size for each in _axes(made_by)] if made_by.name == "memref.subview" else []
+    if len(sizes) != kind.rank:  # without dimensions of one element
+        sizes = [each for each in sizes if each != 1]
+    return sizes[axis] if len(sizes) == kind.rank else None
 
 
 def _is_whole(axis: _Axis, source: ir.Value) -> bool:
