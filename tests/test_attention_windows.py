@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from attention_source import Attention
 from cpurun import build
+from lowering import lower
 from test_attention import AMPERE, CAUSAL, inputs
 from test_hopper import chosen, tiles
 
@@ -162,3 +163,9 @@ def test_one_query_reads_the_keys_that_it_sees(of: Any) -> None:
         each[:, :, :600] = np.nan
     got = build(of.text(), options=AMPERE).call("f", *arrays).results[0].astype("f8")
     np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
+
+
+def test_the_same_source_gives_the_same_host_code() -> None:
+    """Whatever the order in which numbers that move places lie in memory."""
+    text = source(OF, 30, "dims")
+    assert len({lower(text, capabilities=((8, 0),)).host_ir for _ in range(4)}) == 1

@@ -83,7 +83,7 @@ class _Finder:
 
     def band(self, made: Input) -> Pairs | None:
         """The pairs whose scores may be something: none is farther behind, and none before if there is a window."""
-        known = {each.number for each in _distances(made, self.scores) if each.terms == self.terms}
+        known = {each.number for each in _distances(made, self.scores) if each.has(self.terms)}
         numbers = sorted({more - number for number in known for more in (-1, 0, 1)})
         last = next((each for each in numbers if self.hides(made, Pairs(each + 1, None))), None)
         if last is None:
@@ -152,7 +152,7 @@ class _Finder:
             return self.truth(node.step.yielded[node.number], node.step, pairs) if isinstance(node, Result) else None
         if op.name == "arith.cmpi":
             distance = placesums.compared(op, step, self.scores)
-            return distance.holds(pairs) if distance is not None and distance.terms == self.terms else None
+            return distance.holds(pairs) if distance is not None and distance.has(self.terms) else None
         if op.name == "arith.constant":
             return literals.whole(condition) != 0
         if op.name not in ("arith.andi", "arith.ori", "arith.xori"):

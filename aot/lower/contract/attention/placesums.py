@@ -28,9 +28,9 @@ _QUIET = frozenset({"arith", "index", "affine"})
 _SIGNED = frozenset({"arith.index_cast", "arith.extsi"})
 _CASTS = _SIGNED | {"arith.index_castui", "arith.extui"}
 
-Terms = frozenset[tuple[ir.Value, int]]
-"""Numbers of host code, and how often each is added."""
-NONE: Terms = frozenset()
+Terms = tuple[tuple[ir.Value, int], ...]
+"""Numbers of host code, and how often each is added, in the order of the source: the same code is made each time."""
+NONE: Terms = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Sum:
             self.queries + sign * other.queries,
             self.keys + sign * other.keys,
             self.number + sign * other.number,
-            frozenset((value, by) for value, by in times.items() if by),
+            tuple((value, by) for value, by in times.items() if by),
         )
 
     def small(self) -> Sum | None:
@@ -116,6 +116,10 @@ class Distance:
     predicate: arith.CmpIPredicate
     number: int
     terms: Terms
+
+    def has(self, terms: Terms) -> bool:
+        """Whether these are its terms."""
+        return set(self.terms) == set(terms)
 
     def holds(self, pairs: Pairs) -> bool | None:
         """Whether it holds for all of some pairs, by their distance with the terms, or for none."""
@@ -193,7 +197,7 @@ def _sum(value: ir.Value, step: Step, loops: int) -> Sum | None:
 
 def _term(value: ir.Value) -> Sum | None:
     """A number of host code, if that has it without waiting for the device."""
-    return Sum(terms=frozenset({(value, 1)})) if _is_at_hand(value) else None
+    return Sum(terms=((value, 1),)) if _is_at_hand(value) else None
 
 
 def _is_at_hand(value: ir.Value) -> bool:
