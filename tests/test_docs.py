@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
 from aot import cli
 from aot.settings import wishes
 from aot.settings.configvalues import COMPRESS
+from aot.verifying import reference
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "examples/README.md"]
@@ -89,6 +91,18 @@ def test_files_of_a_folder_exist() -> None:
     }
     known = {str(path.relative_to(ROOT)) for top in TOP.split("|") for path in (ROOT / top).rglob("*.*")}
     assert not [path for path in sorted(named) if not any(f"/{each}".endswith(f"/{path}") for each in known)]
+
+
+def test_the_example_of_references_can_be_taken(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    path = tmp_path / "references.py"
+    path.write_text(example, encoding="utf-8")
+    taken = reference.load(str(path))
+    assert isinstance(taken, reference.PythonFile)
+    assert set(taken.dims) | set(taken.ranges) <= set(taken.functions)
+    for shape in ((3, 5), (7, 0), (0, 7)):
+        assert taken.functions["softmax"](np.ones(shape, "f4")).sum() == pytest.approx(shape[0] if shape[1] else 0)
 
 
 def test_keys_of_settings_are_described() -> None:
