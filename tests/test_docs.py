@@ -93,6 +93,17 @@ def test_files_of_a_folder_exist() -> None:
     assert not [path for path in sorted(named) if not any(f"/{each}".endswith(f"/{path}") for each in known)]
 
 
+def test_the_steps_on_a_gpu_are_described() -> None:
+    script, text = ((ROOT / "tests" / "gpu" / name).read_text("utf-8") for name in ("run_on_device.sh", "README.md"))
+    (default,) = re.findall(r"\|\| set -- (.*)", script)
+    (said,) = re.findall(r"in order:\n((?:# .*\n)+?)# Prints", script)
+    described = [
+        name for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    ]
+    assert said.replace("#", "").rstrip(".\n").split() == default.split()
+    assert sorted(described) == sorted(default.split())
+
+
 def test_the_example_of_references_can_be_taken(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
