@@ -661,3 +661,48 @@ def test_extents_of_results_that_only_one_element_is_written_of(place: int, exte
     want[place] = 9
     for results in (build(text).call("f", x, out.copy()).results, on_cpu(text, x, out.copy())):
         np.testing.assert_array_equal(results[0], want)
+
+
+IN_A_BRANCH = """
+#x = affine_map<(h, n, d) -> (h, d)>
+#r = affine_map<(h, n, d) -> (h, n)>
+func.func @f(%x: tensor<6x8xf32>, %k: tensor<2x?x8xf32>, %like: tensor<6x?xf32>) -> tensor<6x?xf32> {
+  %z = arith.constant 0.0 : f32
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %n = tensor.dim %like, %c1 : tensor<6x?xf32>
+  %there = tensor.dim %k, %c1 : tensor<2x?x8xf32>
+  %e = tensor.empty(%n) : tensor<6x?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<6x?xf32>) -> tensor<6x?xf32>
+  %r = linalg.generic {indexing_maps = [#x, #r], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<6x8xf32>) outs(%f : tensor<6x?xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %d = linalg.index 2 : index
+    %head = arith.divui %i, %c3 : index
+    %is = arith.cmpi ult, %j, %there : index
+    %y = scf.if %is -> f32 {
+      %key = tensor.extract %k[%head, %j, %d] : tensor<2x?x8xf32>
+      scf.yield %key : f32
+    } else {
+      scf.yield %z : f32
+    }
+    %p = arith.mulf %a, %y : f32
+    %s = arith.addf %old, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<6x?xf32>
+  return %r : tensor<6x?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("there", [4, 7, 9])
+def test_factors_that_are_extracted_where_they_are_there(there: int) -> None:
+    """Loops may run farther than what a branch extracts of."""
+    random = np.random.default_rng(there)
+    x, k = (random.standard_normal(shape).astype("f4") for shape in ((6, 8), (2, there, 8)))
+    keys = np.zeros((6, 7, 8), "f4")
+    keys[:, : min(there, 7)] = np.repeat(k[:, :7], 3, axis=0)
+    got = build(IN_A_BRANCH).call("f", x, k, np.zeros((6, 7), "f4")).results[0]
+    np.testing.assert_allclose(got, np.einsum("hd,hnd->hn", x, keys), rtol=1e-5, atol=1e-5)

@@ -32,7 +32,8 @@ def take(module: ir.Module) -> None:
 
 def _take(op: ir.Operation) -> None:
     body = op.regions[0].blocks[0]
-    for extract in opwalk.named(op, "tensor.extract"):
+    # What a branch extracts may be there in that case alone.
+    for extract in [each for each in opwalk.named(op, "tensor.extract") if each.block == body]:
         source, *places = extract.operands
         made_by = mlir.owner(source)
         outside = made_by != body if isinstance(made_by, ir.Block) else made_by.block != body
