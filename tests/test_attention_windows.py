@@ -169,3 +169,50 @@ def test_the_same_source_gives_the_same_host_code() -> None:
     """Whatever the order in which numbers that move places lie in memory."""
     text = source(OF, 30, "dims")
     assert len({lower(text, capabilities=((8, 0),)).host_ir for _ in range(4)}) == 1
+
+
+SAME_NUMBER = """%moved = arith.addi %{i}, {given} : {kind}
+    %end = arith.addi %{j}, {given} : {kind}
+    %seen = arith.cmpi sle, %end, %moved : {kind}
+    %u = arith.select %seen, %t, %nothing : f32"""
+WORDS = "%a = arith.index_cast %i : index to i32\n    %b = arith.index_cast %j : index to i32\n    "
+
+
+def moved_alike(kind: str) -> str:
+    """Places of both sides are moved by the argument."""
+    long = "%given = arith.index_cast %past : i32 to index\n    "
+    i, j, given, before = ("a", "b", "%past", WORDS) if kind == "i32" else ("i", "j", "%given", long)
+    form = before + SAME_NUMBER.format(i=i, j=j, given=given, kind=kind)
+    return str(OF.text().replace(CAUSAL, form).replace("%o: tensor", "%past: i32, %o: tensor"))
+
+
+@pytest.mark.parametrize("kind", ["i32", "index"])
+def test_a_number_that_moves_keys_and_queries(kind: str) -> None:
+    """It cancels out, but where one of them wraps and the other one does not."""
+    text = moved_alike(kind)
+    assert any(each.endswith(", causal") for each in tiles(chosen(text, ((8, 0),)), "mma-flash"))
+    program = build(text, options=AMPERE)
+    for past in (7, -300, (1 << 31) - 100):
+        arrays = inputs(OF, 1, 40, 130)
+        dtype = "i4" if kind == "i32" else "i8"
+        queries, keys = (np.arange(count, dtype="i8") + past for count in (40, 130))
+        seen = keys.astype(dtype) <= queries.astype(dtype)[:, None]
+        scores = np.einsum("bhgmd,bhnd->bhgmn", *(each.astype("f8") for each in arrays[:2])) * 0.125
+        weights = np.where(seen, np.exp(scores), 0)
+        want = np.einsum("bhgmn,bhnw->bhgmw", weights / weights.sum(-1, keepdims=True), arrays[2].astype("f8"))
+        got = program.call("f", *arrays[:3], past, arrays[3]).results[0].astype("f8")
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3, err_msg=str(past))
+
+
+FAR = """%past1 = arith.addi %given, %given : index
+    %late = arith.addi %j, %past1 : index
+    %early = arith.subi %i, %past1 : index
+    %seen = arith.cmpi sle, %late, %early : index
+    %u = arith.select %seen, %t, %nothing : f32"""
+
+
+def test_sides_that_fit_may_be_too_far_from_each_other() -> None:
+    """Each is a place and a number twice; their distance has it four times."""
+    text = moved_alike("index").replace(SAME_NUMBER.format(i="i", j="j", given="%given", kind="index"), FAR)
+    assert "%early" in text
+    assert not any(", causal" in each for each in tiles(chosen(text, ((8, 0),)), "mma-flash"))

@@ -10,6 +10,7 @@ so is ``select(key <= query and key > query - 256, x, -inf)``; what else is comp
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -39,6 +40,8 @@ class Band:
     first: int | None
     """None: all keys before the last one."""
     terms: Terms
+    met: tuple[ir.Value, ...]
+    """Numbers of host code that comparisons are made of: those of the terms, and those that cancel out."""
     exact: bool
     """Scores of all others are minus infinity; else some are low numbers, which count where there is nothing else."""
 
@@ -53,7 +56,7 @@ def visible(epilogue: Epilogue, scores: Scores) -> Band | None:
             if band is None or not (exact or finder.is_safe(made, band, epilogue)):
                 continue
             seen = Epilogue(epilogue.initial, ((array, _Known(finder, band).seen(made)),))
-            return Band(seen, band.largest or 0, band.least, terms, exact)
+            return Band(seen, band.largest or 0, band.least, terms, finder.met(made), exact)
     return None
 
 
@@ -90,6 +93,11 @@ class _Finder:
             return None
         before = (each for each in reversed(numbers) if each <= last)
         return Pairs(next((each for each in before if self.hides(made, Pairs(None, each - 1))), None), last)
+
+    def met(self, made: Input) -> tuple[ir.Value, ...]:
+        """Numbers of host code that the comparisons are made of."""
+        known = (each.met for each in _distances(made, self.scores) if each.has(self.terms))
+        return tuple(dict.fromkeys(itertools.chain(*known)))
 
     def is_safe(self, made: Input, band: Pairs, epilogue: Epilogue) -> bool:
         """Whether low numbers count nowhere, if each query has a key of the band."""

@@ -84,6 +84,8 @@ class Sum:
     keys: int = 0
     number: int = 0
     terms: Terms = NONE
+    met: tuple[ir.Value, ...] = ()
+    """Numbers of host code that it is made of, in their order: those of the terms, and those that cancel out."""
 
     def plus(self, other: Sum, sign: int) -> Sum:
         """The sum, or with a sign of -1 the difference."""
@@ -95,10 +97,11 @@ class Sum:
             self.keys + sign * other.keys,
             self.number + sign * other.number,
             tuple((value, by) for value, by in times.items() if by),
+            tuple(dict.fromkeys((*self.met, *other.met))),
         )
 
     def small(self) -> Sum | None:
-        """Itself, if it cannot wrap."""
+        """Itself, if it cannot wrap where all that it is made of is below FARTHEST."""
         few = sum(abs(by) for _, by in self.terms) <= _MOST_TERMS
         return self if abs(self.number) < FARTHEST and few else None
 
@@ -116,6 +119,8 @@ class Distance:
     predicate: arith.CmpIPredicate
     number: int
     terms: Terms
+    met: tuple[ir.Value, ...]
+    """Numbers of host code, of which none is so large that a side wraps."""
 
     def has(self, terms: Terms) -> bool:
         """Whether these are its terms."""
@@ -146,12 +151,14 @@ def compared(op: ir.Operation, step: Step, scores: Scores) -> Distance | None:
         if not (left.is_natural and right.is_natural):
             return None
         predicate = _UNSIGNED[predicate]
-    distance = left.plus(right, -1)
+    distance = left.plus(right, -1).small()
+    if distance is None:
+        return None
     if distance.keys < 0:
         distance, predicate = Sum().plus(distance, -1), _TURNED.get(predicate, predicate)
     if distance.keys != 1 or not (distance.queries == -1 or (scores.single and distance.queries == 0)):
         return None
-    return Distance(predicate, distance.number, distance.terms)
+    return Distance(predicate, distance.number, distance.terms, distance.met)
 
 
 def opposite(truth: bool | None) -> bool | None:
@@ -197,7 +204,7 @@ def _sum(value: ir.Value, step: Step, loops: int) -> Sum | None:
 
 def _term(value: ir.Value) -> Sum | None:
     """A number of host code, if that has it without waiting for the device."""
-    return Sum(terms=((value, 1),)) if _is_at_hand(value) else None
+    return Sum(terms=((value, 1),), met=(value,)) if _is_at_hand(value) else None
 
 
 def _is_at_hand(value: ir.Value) -> bool:

@@ -16,7 +16,7 @@ from mlir.dialects import arith
 
 from aot.lower.contract.attention import onlinesoftmax
 from aot.lower.contract.attention.causal import Band
-from aot.lower.contract.attention.placesums import FARTHEST, Terms
+from aot.lower.contract.attention.placesums import FARTHEST
 from aot.lower.contract.codegen.words import Word, constant, narrow
 from aot.lower.contract.products.problem import Problem
 from aot.lower.fast.regions.places import Extent
@@ -71,7 +71,7 @@ class Sight:
 
 def of(band: Band, scores: Problem) -> Sight:
     """What queries see, with host code at the insertion point."""
-    offset, conditions = _offset(band.terms)
+    offset, conditions = _offset(band)
     window = None if band.first is None else band.last - band.first + 1
     found = Sight(band.last, window, offset, conditions)
     if band.exact or found.is_plain:
@@ -79,16 +79,18 @@ def of(band: Band, scores: Problem) -> Sight:
     return Sight(band.last, window, offset, (*conditions, *_always_some(found, scores)))
 
 
-def _offset(terms: Terms) -> tuple[ir.Value | None, tuple[ir.Value, ...]]:
-    """What is subtracted as terms from the distance of a key, and whether it is as small as sums of places are."""
+def _offset(band: Band) -> tuple[ir.Value | None, tuple[ir.Value, ...]]:
+    """What is subtracted as terms from the distance of a key, and whether all numbers are as small as places are."""
     total: Word | None = None
-    conditions = []
-    for value, by in terms:
+    conditions, times = [], dict(band.terms)
+    for value in band.met:
         kind = ir.IndexType.get()
         number = value if value.type == kind else arith.IndexCastOp(kind, value).result
         reach = (Word(number) + FARTHEST).below(2 * FARTHEST)
         conditions.append(reach)
-        total = Word(number) * -by if total is None else total + Word(number) * -by
+        if value in times:
+            part = Word(number) * -times[value]
+            total = part if total is None else total + part
     return None if total is None else total.value, tuple(conditions)
 
 
