@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from aot import cli
 from aot.engine import cache, cachelevels
 from aot.engine.cache import Store, Usage
 from aot.engine.cachelevels import Levels
-from aot.errors import UsageError
+from aot.errors import ToolMissing, UsageError
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 
@@ -195,6 +196,13 @@ def test_where_the_cache_is() -> None:
         cache.limit({"AOT_CACHE_LIMIT": "much"})
     with pytest.raises(UsageError, match="'what://x' is no place for a shared cache"):
         cachelevels.check("what://x")
+
+
+def test_a_kind_of_storage_whose_package_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(ToolMissing, match=r"a shared cache at s3:// needs a package .*s3fs") as caught:
+        cachelevels.check("s3://bucket/folder")
+    assert "python -m pip install" in caught.value.hint
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

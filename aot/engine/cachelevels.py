@@ -147,7 +147,10 @@ def check(remote: str | None) -> None:
     except ValueError as error:
         raise UsageError(f"'{remote}' is no place for a shared cache: {error}") from error
     except ImportError as error:
-        raise ToolMissing(f"a shared cache at {protocol}:// cannot be reached: {error}") from error
+        raise ToolMissing(
+            f"a shared cache at {protocol}:// needs a package that is not here: {error}",
+            hint="fsspec has one for each kind of storage: install it with python -m pip install, beside 'aot[remote]'",
+        ) from error
 
 
 def _remote(place: str) -> Shared | Remote:
