@@ -12,7 +12,7 @@
 #include <ucontext.h>
 
 enum { MAX_THREADS = 1024, MAX_CLUSTER = 16, FIBERS = 16 * MAX_THREADS };
-enum { STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024 };
+enum { STACK = 64 * 1024, WARP = 32, SHARED = 256 * 1024, GUARD = 4096 };
 typedef void kernel(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
 typedef struct { void *alloc, *aligned; int64_t offset, size, stride; } bytes;
 
@@ -203,6 +203,15 @@ void cpurun_prefetch(int64_t address, int32_t size) {
   if (address % 16 || size % 16 || size < 0) { fprintf(stderr, "cpurun: a prefetch that no GPU does\n"); abort(); }
 }
 
+/* Nothing is written behind the shared memory that a launch asks for. */
+static void guard_shared(int64_t block, int is_over) {
+  int64_t size = SHARED - shared_size < GUARD ? SHARED - shared_size : GUARD;
+  unsigned char *behind = (unsigned char *)shared_of(block) + shared_size;
+  if (!is_over) memset(behind, 0xAB, size);
+  for (int64_t i = 0; i < size; i++)
+    if (behind[i] != 0xAB) { fprintf(stderr, "cpurun: write past shared memory\n"); abort(); }
+}
+
 static void run_block(int backwards) {
   for (int64_t t = 0; t < threads; t++) {
     getcontext(&fibers[t]);
@@ -211,7 +220,7 @@ static void run_block(int backwards) {
     makecontext(&fibers[t], thread_main, 0);
     done[t] = waits[t] = waiting[t] = groups[t] = turns[t] = 0;
   }
-  for (int64_t n = 0; n < threads / of_block; n++) memset(shared_of(n), 0xCD, shared_size < SHARED ? shared_size : SHARED);
+  for (int64_t n = 0; n < threads / of_block; n++) memset(shared_of(n), 0xCD, shared_size), guard_shared(n, 0);
   for (int64_t left = threads; left;) {
     int kind = -1;
     for (int64_t n = 0; n < threads; n++) {
@@ -225,12 +234,14 @@ static void run_block(int backwards) {
       if (kind != now) { fprintf(stderr, "cpurun: threads of a block wait at different points\n"); abort(); }
     }
   }
+  for (int64_t n = 0; n < threads / of_block; n++) guard_shared(n, 1);
 }
 
 void cpurun_launch(kernel *function, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by, int64_t bz,
                    int64_t dynamic, int32_t backwards, int32_t cluster) {
   if (!stacks) stacks = malloc((size_t)FIBERS * STACK);
-  if (!shared) shared = mmap(NULL, MAX_CLUSTER * SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+  /* For this launch alone: each program has a library of its own, and there is 1 GiB for all of them. */
+  shared = mmap(NULL, MAX_CLUSTER * SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
   if (shared == MAP_FAILED) { fprintf(stderr, "cpurun: no memory below 2 GiB\n"); abort(); }
   early = backwards;
   of_block = bx * by * bz;
@@ -247,4 +258,5 @@ void cpurun_launch(kernel *function, int64_t gx, int64_t gy, int64_t gz, int64_t
     ids[0] = b % gx, ids[1] = b / gx % gy, ids[2] = b / (gx * gy);
     run_block(backwards);
   }
+  munmap(shared, MAX_CLUSTER * SHARED);
 }

@@ -21,6 +21,8 @@ from aot.lower.fast.regions.operations import Operation
 _ROUNDING = ("arith.addf", "arith.mulf")
 """Results depend on the order, noticeably so in f16 and bf16."""
 _CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui"})
+_LONG = 64
+"""Bits of a running value, at most: threads, warps and blocks leave each other words of that length."""
 _STRICT = frozenset({"ogt", "olt", "sgt", "slt", "ugt", "ult"})
 
 
@@ -103,6 +105,8 @@ class Reducer:
 
 def read(operation: Operation) -> Reducer | str:
     """The reducer of an operation with reduction loops."""
+    if any(isinstance(value.type, ir.IntegerType) and value.type.width > _LONG for value in operation.yielded):
+        return "results of more than 64 bits"
     accumulators = [operation.body.arguments[number] for number in operation.outputs]
     dependent = _dependent(operation.body, set(accumulators))
     search = _search(operation, accumulators, dependent)
