@@ -205,7 +205,7 @@ FAULTS = (
     # Tools and the disk
     fine("no_toolkit_there", 3, r"ptxas was not found; looked at .*nowhere/bin/ptxas", "--toolkit nowhere"),
     fine("no_c_compiler", 3, r"no C compiler was found: CC is '/nowhere/cc'", CC="/nowhere/cc"),
-    fine("c_compiler_that_fails", 1, r"the C runtime cannot be compiled: `\S+ -O2 …` failed", CC="false"),
+    fine("c_compiler_that_fails", 1, r"(?s)runtime cannot be compiled: `\S+ -O2.*what CC and CFLAGS say", CC="false"),
     fine("c_compiler_with_a_quote", 3, r"CC is 'gcc \"', which no shell can read: No closing quotation", CC='gcc "'),
     fine("c_compiler_of_blanks", 3, r"CC has nothing but blanks", CC="  "),
     fine("c_flags_with_a_quote", 3, r"CFLAGS is '-DA=\"', which no shell can read: No closing", CFLAGS='-DA="'),

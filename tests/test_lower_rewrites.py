@@ -338,6 +338,7 @@ def test_what_cannot_move_is_an_error_with_its_place(body: str, message: str) ->
     with pytest.raises(LoweringError) as caught:
         apply(leftovers.to_device, f"func.func @f(%x: memref<4xf32>) {{\n{body}\nreturn }}")
     assert message in caught.value.text()
+    assert caught.value.hint
     assert caught.value.diagnostics[0].line in (2, 3)
 
 

@@ -133,7 +133,8 @@ def _object(unit: Path, stop: Callable[[], str]) -> bytes:
     done = process.watch(command, stop, group=True)
     if done.returncode:
         said = "\n".join(done.words().splitlines()[-_SHOWN:])
-        raise PackageError(f"the C runtime cannot be compiled: `{' '.join(command[:2])} …` failed\n{said}")
+        what = f"the C runtime cannot be compiled: `{' '.join(command[:2])} …` failed"
+        raise PackageError(f"{what}\n{said}", hint="correct what CC and CFLAGS say, or set CC to another C compiler")
     return fileset.read_file(made)
 
 

@@ -183,7 +183,9 @@ def _refuse_rest(function: mlir.Operation) -> None:
         if arrays:
             message = f"'{op.name}' would run on the host, where device memory cannot be accessed"
             raise LoweringError(
-                "an operation cannot be moved to the device", diagnostics=(mlir.diagnostic_at(op, message),)
+                "an operation cannot be moved to the device",
+                hint="write it with linalg, tensor, scf or memref operations, or in the body of a gpu.launch",
+                diagnostics=(mlir.diagnostic_at(op, message),),
             )
 
 
