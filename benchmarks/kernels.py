@@ -159,7 +159,7 @@ def run(options: argparse.Namespace, packages: dict[str, Any], begun: float) -> 
     print(*table.summary(), sep="\n")
     if left:
         print(f"NOT RUN, the time was over: {len(left)} cases, from {left[0].label} on")
-    return faults
+    return faults if chosen(options) else ["nothing to time: no case of these families, types and names"]
 
 
 def run_checks(options: argparse.Namespace, packages: dict[str, Any]) -> list[str]:
@@ -168,13 +168,17 @@ def run_checks(options: argparse.Namespace, packages: dict[str, Any]) -> list[st
     listed = [case for family, kind in asked for case in FAMILIES[family].awkward(family, kind)]
     listed = [case for case in listed if is_wanted(options, case)]
     faults: list[str] = []
+    count = 0
     for case in [*(case for _, case in chosen(options)), *listed]:
         try:
-            faults += check(ours(packages, case), case)
+            calls = ours(packages, case)
+            count += len(calls)
+            faults += check(calls, case)
         except Exception as error:
             faults.append(f"{case.label}: {reason(error)}")
         torch.cuda.empty_cache()
-    return faults
+    print(f"{count} functions called and compared")
+    return faults if count else [*faults, "nothing to check: no case of these families, types and names"]
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

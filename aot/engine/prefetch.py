@@ -42,7 +42,8 @@ class Prefetch(Generic[Value]):
             try:
                 self._kept[each.name] = self.read(each)
             except Exception:
-                # Of another version of aot, or being written: its job runs now, and it is read after that.
+                # Of another version of aot, or being written: its job runs now. What is wrong with it for all that,
+                # whatever it is, is raised where it is read again.
                 self._kept.pop(each.name, None)
 
     def results(self, done: Container[str]) -> tuple[Value, ...]:
